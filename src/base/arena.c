@@ -1,6 +1,6 @@
-// Bump allocation. Blocks double up to 16 MiB, so a long job makes few calls to the system; reset frees whole blocks back to the
-// mark but for the largest, which the next block is made of: what marks and resets in a loop at the end of a block would
-// else ask the system for 16 MiB each time. The address sanitizer is told what was reset, and finds who still reads it.
+// Bump allocation. Blocks double up to 16 MiB, so a long job makes few system calls. A reset frees whole blocks back to the mark, except the largest,
+// which the next block reuses. Otherwise a loop that marks and resets at the end of a block would allocate 16 MiB each time. The address sanitizer is
+// told about reset memory, and finds later reads.
 #include "base/memory.h"
 
 #include <string.h>

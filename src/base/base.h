@@ -1,5 +1,5 @@
-// base: what every component uses. Arenas own memory by lifetime, `struct err` carries one error to
-// whoever can report it, and the rest is small: growable arrays, strings, hashing, random numbers.
+// base: used by every component. Arenas own memory by lifetime. `struct err` carries one error to the caller that reports it. The rest is small:
+// growable arrays, strings, hashing, random numbers.
 //
 //   arena.c   bump allocation with mark and reset; a returned pointer lives in its arena argument
 //   memory.c  allocation, and unwinding to the caller if it fails (memory.h)
@@ -44,21 +44,21 @@ _Noreturn void base_bug(const char *file, int line, const char *what);
 
 struct arena_block;
 struct arena {
-  struct arena_block *head;  // newest block; older ones behind it
-  struct arena_block *spare; // an empty one, kept for the next; or NULL
-  size_t used;               // bytes handed out since open, for reports
-  bool lasting;              // outlives a call of the library that fails (memory.h)
+  struct arena_block *head;  // newest block; it links to older ones
+  struct arena_block *spare; // an empty block, kept for reuse; or NULL
+  size_t used;               // bytes allocated since open, for reports
+  bool lasting;              // it outlives a failing call of the library (memory.h)
 };
 struct arena_mark {
   struct arena_block *head;
   size_t fill, used;
 };
 
-void arena_close(struct arena *a);                // frees all; a zeroed arena is open and empty
+void arena_close(struct arena *a);                // frees everything; a zeroed arena is open and empty
 void *arena_alloc(struct arena *a, size_t bytes); // zeroed, 16-byte aligned, never NULL
-void *arena_try(struct arena *a, size_t bytes);   // the same for what may be large: NULL where there is no memory
+void *arena_try(struct arena *a, size_t bytes);   // the same for large sizes: NULL if there is no memory
 struct arena_mark arena_mark(struct arena *a);
-void arena_reset(struct arena *a, struct arena_mark m); // frees what came after the mark
+void arena_reset(struct arena *a, struct arena_mark m); // frees allocations made after the mark
 char *arena_strdup(struct arena *a, const char *s);
 char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF(2, 3);
 void *arena_copy(struct arena *a, const void *p, size_t bytes);
@@ -77,7 +77,7 @@ void *arena_grow(struct arena *a, void *old, size_t old_bytes, size_t new_bytes)
 // ---- err.c: one error --------------------------------------------------------------------------
 
 // Exit statuses of the command and return values of the library.
-// UNSURE: of `verify --strict` only.
+// UNSURE: only for `verify --strict`.
 enum status { OK = 0, NO = 1, USER = 2, ENV = 3, UNSURE = 4 };
 
 enum errid {
@@ -92,29 +92,29 @@ struct loc {
   int line, col;    // from 1; 0 when unknown
 };
 
-enum { ERR_SOURCE = 160 }; // bytes of a line that is shown below a message
+enum { ERR_SOURCE = 160 }; // bytes of a source line below a message
 struct err {
   enum status status;
   enum errid id;
   struct loc at;
-  char text[768];          // what happened, with the two shapes, the operator, the file
+  char text[768];          // what happened, with the shapes, the operator, the file
   char hint[512];          // what to do
-  char source[ERR_SOURCE]; // the line that `at` names, or the part of it around the column; "": not known
+  char source[ERR_SOURCE]; // the line that `at` names, or the part of it around the column; "": unknown
   int mark;                // the byte of `source` that `at` names, or -1
 };
 
 // Sets *e (the first error wins) and returns its status, so that `return err_set(...)` reads well.
 int err_set(struct err *e, enum errid id, struct loc at, const char *fmt, ...) PRINTF(4, 5);
-void err_hint(struct err *e, const char *fmt, ...) PRINTF(2, 3); // replaces the row's general hint
+void err_hint(struct err *e, const char *fmt, ...) PRINTF(2, 3); // replaces the row's hint
 const char *err_name(enum errid id);                             // stable name, "shape-mismatch"
-const char *err_usual_hint(enum errid id);                       // of the row
-enum { ERR_TEXT = 6000 };                                        // bytes of the longest message, of a path of 4096
+const char *err_usual_hint(enum errid id);                       // the row's hint
+enum { ERR_TEXT = 6000 };                                        // bytes of the longest message, with a path of 4096
 void err_text(char *out, size_t n, const struct err *e);         // "file:line:col: error: ...", hint on a line of its own
 void err_print(FILE *f, const struct err *e);
-void err_source(struct err *e, const char *text, size_t n);    // takes the line of the error from the text that was read
+void err_source(struct err *e, const char *text, size_t n);    // takes the line of the error from the source text
 int err_source_text(char *out, size_t n, const struct err *e); // the line and a mark under its column, or ""
 static const struct loc NOWHERE = {0};
-// Returns the status of a call that did not succeed.
+// Returns the status of a failed call.
 #define TRY(x)                                 \
   do {                                         \
     int try_status_ = (x);                     \
@@ -124,25 +124,25 @@ static const struct loc NOWHERE = {0};
 // ---- str.c: growable text ------------------------------------------------------------------------
 
 struct str {
-  char *p; // NUL-terminated once anything was added; of mem_more
+  char *p; // NUL-terminated after the first addition; from mem_more
   size_t n, cap;
 };
 void str_add(struct str *s, const char *fmt, ...) PRINTF(2, 3);
 void str_raw(struct str *s, const char *p, size_t n);
 void str_free(struct str *s);
 const char *str_text(const struct str *s);        // never NULL
-char *str_keep(struct arena *mem, struct str *s); // the text in mem; frees s
-// The shortest decimal text that reads back as x ("0.125", "1e-05", "inf").
+char *str_keep(struct arena *mem, struct str *s); // copies the text to mem; frees s
+// The shortest decimal text that parses to x ("0.125", "1e-05", "inf").
 void str_double(char out[32], double x);
 
 // ---- file.c ---------------------------------------------------------------------------------------
 
 // Reads a whole regular file; the text is NUL-terminated and lives in the arena.
 int file_read(struct arena *a, const char *path, char **text, size_t *n, struct err *e);
-// Writes aside and renames: a reader sees the old file or the new one, never half of one.
+// Writes a temporary file and renames it: a reader sees the old file or the new one, never a part.
 int file_write(const char *path, const char *text, size_t n, struct err *e);
 int file_mkdirs(const char *path, struct err *e);
-bool file_here(char *out, size_t n); // the folder of the library or command that this code is in; false: it is not known
+bool file_here(char *out, size_t n); // the folder of the library or command that contains this code; false: unknown
 
 // ---- hash.c: xxHash behind two names; rng: splitmix64 --------------------------------------------
 
@@ -174,10 +174,10 @@ double now_seconds(void); // monotonic
 // Runs job(arg, i, worker) for every i in [0, n) on `threads` threads; worker in [0, threads).
 void pool_run(int threads, int n, void (*job)(void *arg, int i, int worker), void *arg);
 int pool_cores(void); // cores this process may use
-// How many of `wanted` threads can run at the same time, this one among them; at most POOL_MOST, or twice the cores where that is more.
+// The number of `wanted` threads that can run at once, including this one; at most POOL_MOST, or twice the cores if that is more.
 int pool_most(int wanted);
 enum { POOL_MOST = 256, POOL_STACK = 8 << 20 };
-// pthread_create with a stack of POOL_STACK bytes, whatever the limits of this process are.
+// pthread_create with a stack of POOL_STACK bytes, independent of this process's limits.
 int pool_thread(pthread_t *t, void *(*f)(void *), void *arg);
 
 // ---- large.c ----------------------------------------------------------------------------------------
@@ -185,14 +185,14 @@ void large_copy(void *to, const void *from, size_t bytes);
 bool large_same(const void *x, const void *y, size_t bytes);
 void large_fill(void *to, char byte, size_t bytes);
 
-// Set by SIGINT and SIGTERM in the command; long work looks at it between steps.
+// Set by SIGINT and SIGTERM in the command; long work polls it.
 typedef const volatile int *stop_flag; // may be NULL; set by a signal or by another thread
 static inline bool stop_set(stop_flag f) { return f && __atomic_load_n(f, __ATOMIC_RELAXED); }
 
 // Limits of a wait. NULL: none.
 struct patience {
-  stop_flag stop, drop; // it ends soon after one of them is set
-  double until;         // by now_seconds(); 0: for ever
+  stop_flag stop, drop; // a wait ends soon after one of them is set
+  double until;         // a value of now_seconds(); 0: no limit
 };
 static inline bool patience_over(const struct patience *p)
 {

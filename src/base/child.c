@@ -1,7 +1,7 @@
-// A child and all that it starts are one process group. A pipe, the leash, kills the group when this process is gone: this
-// process has its writing end, the child and its descendants inherit the reading end, whose owner is the group and whose signal is
-// SIGKILL (fcntl F_SETOWN, F_SETSIG, O_ASYNC). The kernel closes the writing end even after SIGKILL, and then signals the group.
-// PR_SET_PDEATHSIG would not do: it is of the thread that made the child, and cc1 below gcc does not inherit it.
+// A child and its descendants are one process group. A pipe, the leash, kills the group when this process ends. This process has the write end. The
+// child and its descendants inherit the read end, whose owner is the group and whose signal is SIGKILL (fcntl F_SETOWN, F_SETSIG, O_ASYNC). The
+// kernel closes the write end even after SIGKILL, and then signals the group. PR_SET_PDEATHSIG does not suffice: it belongs to the thread that made
+// the child, and cc1 below gcc does not inherit it.
 #include "base/child.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ char **child_environment(const char *const *more)
   return all;
 }
 
-// ---- on the child's side: it shares this process's memory until it has become another program ----
+// ---- on the child's side: it shares this process's memory until exec ----
 
 static int tie(int leash)
 {
@@ -38,7 +38,7 @@ static int tie(int leash)
   if (setpgid(0, 0) || fcntl(leash, F_SETFD, 0) || fcntl(leash, F_SETOWN, -getpid()) || fcntl(leash, F_SETSIG, SIGKILL) ||
       fcntl(leash, F_SETFL, O_ASYNC | O_NONBLOCK))
     return errno;
-  return poll(&gone, 1, 0) ? ECHILD : 0; // the parent was killed before the leash was tied
+  return poll(&gone, 1, 0) ? ECHILD : 0; // the parent was killed before the leash was set
 }
 
 static void usual_signals(void)
@@ -68,7 +68,7 @@ static int start(struct child *c, const struct child_plan *p, const int *fd, int
   volatile int why = 0;
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before); // no handler of this process runs in the child
+  pthread_sigmask(SIG_BLOCK, &all, &before); // no signal handler of this process runs in the child
   pid_t pid = vfork();
   if (!pid) become(p, fd, leash, &why);
   int failed = pid < 0 ? errno : 0;
@@ -81,7 +81,7 @@ static int start(struct child *c, const struct child_plan *p, const int *fd, int
   return why;
 }
 
-// Descriptors above those that they become, so that none is overwritten before it is copied.
+// Uses descriptors above the final ones, so that none is overwritten before it is copied.
 static bool raise_fds(const struct child_plan *p, int *fd)
 {
   bool good = true;
@@ -110,7 +110,7 @@ int child_start(struct child *c, const struct child_plan *p)
   return why;
 }
 
-// The rest of its group is ended before it is reaped: then its number is nobody else's yet.
+// Ends the rest of the group before the child is reaped, while the group's number cannot be reused.
 static int reap(struct child *c)
 {
   int status = 0;

@@ -1,4 +1,4 @@
-// JSON documents under a guard (doc.h). A value that cannot be had ends the call; text that is no UTF-8 is no value, as in jansson.
+// JSON documents under a guard (doc.h). A failed allocation ends the call; invalid UTF-8 gives no value, as in jansson.
 #include "base/memory.h"
 
 #include <jansson.h>
@@ -19,7 +19,7 @@
 #undef json_object_update_new
 #undef json_dumps
 
-enum { A_VALUE = sizeof(json_t) }; // for the message: jansson does not tell what it wanted
+enum { A_VALUE = sizeof(json_t) }; // for the message: jansson does not report the size
 
 struct held {
   json_t *v;
@@ -32,7 +32,7 @@ static void part(void *p)
   if (json_is_array(h->v)) json_array_clear(h->v);
 }
 
-// Nobody else is left who has it: documents are parted, and whoever had the rest has been left.
+// No other owner is left: the documents' owners have been left.
 static void destroy(void *p)
 {
   const struct held *h = p;
@@ -56,7 +56,7 @@ json_t *doc_held(json_t *v)
 {
   if (!v) mem_none(A_VALUE);
   if (!guard_here()) return v;
-  struct undo undo; // should there be none for this
+  struct undo undo; // for a failed allocation of this one
   undo_push(&undo, drop, v);
   struct held *h = mem_handle(sizeof *h, &kind);
   undo_pop(&undo);
@@ -64,7 +64,7 @@ json_t *doc_held(json_t *v)
   return v;
 }
 
-// Without memory jansson says so, or nothing at all.
+// jansson reports a lack of memory in this way, or not at all.
 static json_t *made(json_t *v, const json_error_t *why)
 {
   return v || !*why->text || json_error_code(why) == json_error_out_of_memory ? doc_held(v) : NULL;
@@ -86,8 +86,8 @@ json_t *doc_pack(const char *fmt, ...)
   return made(v, &why);
 }
 
-// jansson tells a lack of memory as a mistake in the text. So a text that is wrong is read twice, and then there has to be
-// as much memory as the document of a text of this length can take.
+// jansson reports a lack of memory as a syntax error. So a text with an error is parsed twice; the second time as much memory must be free as a
+// document of this length can need.
 json_t *doc_loadb(const char *text, size_t n, size_t flags, json_error_t *why)
 {
   enum { MOST_A_BYTE = 100 };

@@ -1,8 +1,7 @@
-// doc: JSON documents under a guard (memory.h). In place of <jansson.h> wherever documents are made: the library's functions that take memory
-// are called by way of these, so that none of its results has to be looked at, and no document is lost when a call is left.
+// doc: JSON documents under a guard (memory.h). Used instead of <jansson.h> wherever documents are made: these functions call the library's
+// allocating functions. So callers need not check results, and a call that is left loses no documents.
 //
-// The guard has a reference of its own to each value that is made, until it is left; so documents stay until then, and json_decref only says
-// that the caller is done.
+// The guard holds a reference to each value that is made until it is left. So documents live until then, and json_decref only ends the caller's use.
 #ifndef MICA_DOC_H
 #define MICA_DOC_H
 
@@ -17,8 +16,8 @@ json_t *doc_loadb(const char *text, size_t n, size_t flags, json_error_t *why);
 int doc_set(json_t *o, const char *key, json_t *v);
 int doc_append(json_t *a, json_t *v);
 int doc_update(json_t *o, json_t *with);
-char *doc_dumps(const json_t *v, size_t flags); // to be freed by mem_free
-void doc_done(json_t *v);                       // json_decref of what was made last, and is of no more use
+char *doc_dumps(const json_t *v, size_t flags); // free it with mem_free
+void doc_done(json_t *v);                       // json_decref of the newest value, when it is no longer needed
 
 // ---- json_text.c ----
 struct str;

@@ -1,4 +1,4 @@
-// Errors: the rows of err.def give status, name and general hint; the call gives place and text.
+// Errors: the rows of err.def give status, name and hint; the call gives position and text.
 #include "base/visible.h"
 
 #include <stdlib.h>

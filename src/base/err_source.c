@@ -1,9 +1,9 @@
-// The line of the text that an error is about, below its message, with a mark under the column.
+// The source line of an error, printed below its message, with a mark under the column.
 #include "base/base.h"
 
 #include <string.h>
 
-enum { BEFORE = 70 }; // bytes of a long line that are shown before the column
+enum { BEFORE = 70 }; // bytes of a long line shown before the column
 
 static bool inside_character(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
@@ -32,7 +32,7 @@ int err_source_text(char *out, size_t n, const struct err *e)
   if (!*e->source) return *out = 0;
   char mark[ERR_SOURCE + 1];
   int k = 0, width = snprintf(NULL, 0, "%d", e->at.line);
-  for (int i = 0; i < e->mark && e->source[i]; i++) // tabs are as wide in both lines
+  for (int i = 0; i < e->mark && e->source[i]; i++) // tabs have the same width in both lines
     if (!inside_character(e->source[i])) mark[k++] = e->source[i] == '\t' ? '\t' : ' ';
   mark[k] = 0;
   if (e->mark < 0) return snprintf(out, n, "  %d | %s\n", e->at.line, e->source);

@@ -1,5 +1,5 @@
-// Whole files. Writing goes to a temporary name beside the file, is flushed, and is then renamed. The writer holds a lock on the temporary
-// file. One that nobody has locked was left by a process that was killed, and the next write of the same file removes it.
+// Whole files. Writing uses a temporary name beside the file, flushes it, and renames it. The writer locks the temporary file. An unlocked one was
+// left by a killed process, and the next write of the same file removes it.
 #include "base/memory.h"
 
 #include <dirent.h>
@@ -64,7 +64,7 @@ static bool is_temporary(const char *name, const char *base)
   return strspn(name, "0123456789abcdef") == DIGITS && !strcmp(name + DIGITS, TEMPORARY);
 }
 
-// On a file system without locks, a file of the last day may still be written. The name is asked for again under the lock.
+// On a file system without locks, a file younger than a day may still be in use. The name is checked again under the lock.
 static bool is_left_over(int folder, const char *name, int fd)
 {
   struct stat s, named;
@@ -91,7 +91,7 @@ static void sweep_temporary(const char *path)
   closedir(d);
 }
 
-// With its lock. One that another process took for left over in the moment before it was locked is made again. -1: errno says why.
+// Makes and locks it. If another process takes it for left over before it is locked, it is made again. -1: errno has the reason.
 static int open_temporary(const char *path, struct str *name)
 {
   for (int i = 0; i < TRIES; i++) {

@@ -1,4 +1,4 @@
-// The folder of the file that holds this code: of the library, or of the command. Files installed with it are found from there.
+// The folder of the file that contains this code: the library, or the command. Installed files are found relative to it.
 #include "base/base.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// JSON documents as text: indented, short lists on one line, numbers in the shortest form that reads back the same
-// (jansson alone would print 0.1 with 17 digits).
+// JSON documents as text: indented, short lists on one line, numbers in the shortest form that parses to the same value (jansson alone would print
+// 0.1 with 17 digits).
 #include "base/base.h"
 #include "base/doc.h"
 #include "base/memory.h"
@@ -74,7 +74,7 @@ static void plain(const json_t *v, int indent, bool flat, struct str *out)
   }
 }
 
-// A list or object that fits into a line stands on one.
+// A list or object that fits is printed in one line.
 static void value(const json_t *v, int indent, bool flat, struct str *out)
 {
   bool nested = json_is_object(v) || json_is_array(v);

@@ -1,4 +1,4 @@
-// Large memory on all cores: memory that nobody has touched yet costs more than the copy.
+// Copies and comparisons of large memory on all cores: first-touch page faults cost more than the copy.
 #include "base/base.h"
 
 #include <stdatomic.h>
@@ -7,8 +7,8 @@
 static const size_t PIECE = 1 << 22; // bytes
 
 struct pieces {
-  char *to;          // NULL: two are compared
-  const char *x, *y; // x: NULL where `to` is filled
+  char *to;          // NULL: compare
+  const char *x, *y; // x: NULL if `to` is filled
   char byte;
   size_t bytes;
   atomic_bool differ;

@@ -1,5 +1,5 @@
-// Blocks, guards and the way back (memory.h). A guard has its blocks in lists, so that they can be freed without the functions that
-// took them. Threads of one loop have a guard each; when the loop is over their blocks pass to the guard of the thread that began it.
+// Blocks, guards and unwinding (memory.h). A guard keeps its blocks in lists, so that they can be freed without the functions that allocated them.
+// Each thread of a loop has a guard; after the loop its blocks pass to the guard of the thread that started the loop.
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 struct mem_block {
   struct mem_block *next, **link; // in a list of its guard
   struct guard *guard;            // or NULL
-  const struct mem_kind *kind;    // NULL: memory alone
+  const struct mem_kind *kind;    // NULL: plain memory
 };
 _Static_assert(sizeof(struct mem_block) % 16 == 0, "what follows is aligned");
 
@@ -90,7 +90,7 @@ void mem_free(void *p)
 
 void *mem_newest(const struct guard *g, const struct mem_kind *k) { return g->handles && g->handles->kind == k ? g->handles + 1 : NULL; }
 
-// ---- the way back ----
+// ---- unwinding ----
 
 void mem_none(size_t bytes) { mem_short(&(struct shortage){.bytes = bytes}); }
 
@@ -211,7 +211,7 @@ static void close_handle(void *p)
   b->kind->close(p);
 }
 
-// A handle that finds no memory to close itself with leaves what it has left to the list that is being freed.
+// A handle that fails to allocate while it is closed leaves the rest to the list that is being freed.
 void guard_fail(struct guard *g)
 {
   struct shortage lack;

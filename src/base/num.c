@@ -21,7 +21,7 @@ double num_largest(const struct num_row *f)
   return ldexp(2 - ldexp(1, -f->mantissa), bias);
 }
 
-// Half the spacing of the denormal numbers. With the exponents of f32 it is the least normal number, since kernels may flush those below to 0.
+// Half the spacing of subnormal numbers. With the exponents of f32 it is the least normal number, since kernels may flush smaller ones to 0.
 double num_underflow(const struct num_row *f)
 {
   if (!num_floats(f)) return 0;
@@ -41,7 +41,7 @@ const char *num_names(void)
 
 // ---- whole numbers ----
 
-// x as a number of so many bits, or the nearest that there is; a byte is 0 or 1.
+// x as an integer of that many bits, or the nearest one; a byte is 0 or 1.
 static int64_t whole_of(int bits, double x)
 {
   const double most = bits == 8 ? 1 : ldexp(1, bits - 1), least = bits == 8 ? 0 : -most;

@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Extents, elements of a tensor, blocks and iterations are fewer.
+// Upper bound of extents, elements of a tensor, blocks and iterations.
 #define EXTENT_LIMIT (INT64_C(1) << 40)
 
-// The types of programs. They are the first rows of num_rows.
+// The types of programs: the first rows of num_rows.
 enum dtype {
 #define DTYPE(id, ...) id,
 #define WHOLE DTYPE
@@ -21,7 +21,7 @@ enum dtype {
 
 struct num_row {
   int bits, bytes;
-  int exponent, mantissa, special; // fields and rule of float_bits.h; exponent is 0 where it is no floating-point type
+  int exponent, mantissa, special; // fields and rule of float_bits.h; exponent is 0 for other types
   const char *name, *what;         // "fp16" of tile programs; a description
   const char *dtype;               // "f16" of programs, JSON and messages; NULL: no type of programs
   double low;                      // a score: exp(low - s) is 0 of any usual s, and 2 low is finite

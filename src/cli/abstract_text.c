@@ -1,5 +1,5 @@
-// Abstract expressions (paper, section 4.3) of a graph with its extents known, for `mica show --abstract`. Blocks are
-// walked through, so that a muGraph shows the expression it has in the search.
+// Abstract expressions (paper, section 4.3) of a graph with known extents, for `mica show --abstract`. Blocks are traversed, so a muGraph shows the
+// expression that it has in the search.
 #include "cli/cli.h"
 #include "search/space.h"
 
@@ -41,7 +41,7 @@ static const char *fn_text(void *arg, uint32_t fn)
   return fn < OPS ? op_rows[fn].name : "f";
 }
 
-// How many elements are folded into one: along dim and, for accumulators, over the loop axes that do not join.
+// Number of elements reduced into one: along dim and, for accumulators, over the loop axes that do not join.
 static uint64_t folded(const struct graph *g, const struct node *n)
 {
   const struct shape *in = &g->tensors[n->in[0]].shape, *out = &g->tensors[n->out].shape;

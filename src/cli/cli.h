@@ -41,8 +41,8 @@ struct cli {
   int nargs;
   const char **args;
   bool given[OPTS];
-  const char *source, *source_path; // the text that was read last, for errors found after it was read; or NULL
-  // fields of opt.def
+  const char *source, *source_path; // the text that was read last, for later errors about it; or NULL
+  // fields set by opt.def
   int nset;
   const char **set;
   const char *dtype, *entry, *target, *off, *engine, *out, *json, *html, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against,
@@ -70,14 +70,14 @@ int cmd_unknown(struct cli *c, const char *name);
 
 // ---- end.c ----
 extern const volatile int *const cli_stop; // set by SIGINT and SIGTERM
-void end_open(void);                       // from here on signals are heeded
+void end_open(void);                       // handles signals from now on
 void end_by(double seconds);               // ends the command `seconds` from now, at its next wait
 
 // ---- cli_work.c ----
-double work_seconds(void); // of processors, by this process and its descendants
+double work_seconds(void); // processor seconds of this process and its descendants
 
 // ---- options.c ----
-int options_parse(struct cli *c, int argc, char **argv); // after the subcommand's name
+int options_parse(struct cli *c, int argc, char **argv); // parses the arguments after the subcommand's name
 int option_unknown(struct cli *c, const char *what, const char *word, const char *nearest, const char *all);
 
 // ---- help.c ----
@@ -89,15 +89,15 @@ void help_overview(FILE *f);
 void help_command(FILE *f, const struct cmd *cmd);
 
 // ---- terminal.c ----
-int terminal_columns(int fd);                   // 0: no terminal
-bool terminal_colours(int fd);                  // a terminal whose user does not refuse them
+int terminal_columns(int fd);                   // 0: not a terminal
+bool terminal_colours(int fd);                  // a terminal, and the user allows colours
 void terminal_error(const char *text);          // a message to standard error
 void terminal_title(FILE *f, const char *text); // bold
 
 // ---- progress.c ----
 struct progress {
   bool on, shown;
-  int columns; // of the terminal; 0: standard error is none, and lines are rare
+  int columns; // columns of the terminal; 0: standard error is no terminal, and lines are rare
   double start, last;
   const char *label; // the program, in bench
   char stage[64];    // of the last call
@@ -107,76 +107,78 @@ void progress_show(void *arg, const struct mica_progress *m); // callback of mic
 void progress_clear(struct progress *p);
 
 // ---- watch_passes.c ----
-// Options by --dump and the like and by MICA_TRACE; `line` is cleared before anything is printed. The answers are for this call alone.
+// Sets options from --dump and similar ones and from MICA_TRACE; clears `line` before printing. The result is valid for this call only.
 int watch_options(struct cli *c, struct progress *line, struct mica_options *o);
-void watch_list(FILE *f); // of passes
+void watch_list(FILE *f); // lists the passes
 
 // ---- output.c ----
-// Files are written aside and renamed; devices and pipes are written to; "-" is standard output.
+// Files are written under a temporary name and renamed; devices and pipes are written directly; "-" is standard output.
 int output_write(const char *path, const char *text, size_t n, struct err *e);
-int output_json(struct cli *c, const json_t *v);                   // to --json where given
-bool output_unread(void);                                          // standard output is a pipe that nobody reads any more
-bool output_wants_text(const struct cli *c);                       // not --quiet, and standard output is not taken by --json -
-int output_check(const char *path, struct err *e);                 // can a file be written there?
-int output_folder(const char *path, struct err *e);                // made, and can be written to
-void output_said(const char *const *argv, char *out, size_t size); // the first line that a command prints; "" where it fails
-void output_revision(char out[48]);                                // of the tree that the command runs in, else of the build: a column of tables
+int output_json(struct cli *c, const json_t *v);                   // writes to --json if given
+bool output_unread(void);                                          // standard output is a closed pipe
+bool output_wants_text(const struct cli *c);                       // not --quiet, and --json - does not use standard output
+int output_check(const char *path, struct err *e);                 // whether a file can be written there
+int output_folder(const char *path, struct err *e);                // makes the folder and checks that it can be written to
+void output_said(const char *const *argv, char *out, size_t size); // the first line that a command prints; "" if it fails
+// revision of the tree that the command runs in, else of the build: a column of tables
+void output_revision(char out[48]);
 
-// ---- what several subcommands do ----
-enum { CLI_FULL_OPS = 2000000000 }; // tests at full size of each of many graphs may take so many operations
+// ---- shared by subcommands ----
+enum { CLI_FULL_OPS = 2000000000 }; // limit of tests at full size for each of many graphs
 int cli_load(struct cli *c, const char *path, struct graph **g);
 struct mica_options cli_options(const struct cli *c);
-int cli_threads(const struct cli *c); // of --threads, as many as can run here
-// The graph as compiled code; rank: of a world, what one rank runs, or NULL. The default database keeps it for the next run. Closed by the caller.
+int cli_threads(const struct cli *c); // --threads, limited to what this machine can run
+// The graph as compiled code. rank: for several devices, the graph of one rank, or NULL. The default database keeps it for the next run. The caller
+// closes it.
 int cli_compiled(struct cli *c, const struct graph *g, const struct graph *rank, const char *name, struct module **out);
 struct graph *cli_match_inputs(struct cli *c, const struct graph *program, struct graph *g);
 int cli_load_mirage(struct cli *c, const char *path, struct graph ***g, int *n);
-int cli_covers(struct cli *c, struct job *j); // of --covers
+int cli_covers(struct cli *c, struct job *j); // answers --covers
 
 // ---- optimize_peers.c ----
-int cli_peers(struct cli *c, struct mica_context *m, const struct mica_report *r); // their lines go before the report's
+int cli_peers(struct cli *c, struct mica_context *m, const struct mica_report *r); // prints the peers' lines before the report
 
 // ---- crew.c ----
-// A crew of one where mpirun did not start this process. Changes the options of the processes but the first.
+// A crew of one if mpirun did not start this process. Changes the options of all processes but the first.
 int crew_open(struct cli *c, struct crew *w, struct mica_options *o);
 void crew_close(const struct crew *w);
 
 // ---- abstract_text.c ----
-int abstract_text(struct arena *mem, const struct graph *plain, struct str *out, struct err *e); // a line an output
+int abstract_text(struct arena *mem, const struct graph *plain, struct str *out, struct err *e); // one line for each output
 
 // ---- tile_load.c, tile_emit.c, tile_run.c, tile_bench.c: verbs of `mica tile` ----
 struct tile_program;
 struct tile_kernel;
 struct tile_setting;
-int cli_tile_settings(struct cli *c, struct tile_setting **set);             // of --set, nset of them
-int cli_load_tile(struct cli *c, const char *path, struct tile_program **p); // by --set
+int cli_tile_settings(struct cli *c, struct tile_setting **set);             // settings from --set, nset of them
+int cli_load_tile(struct cli *c, const char *path, struct tile_program **p); // with the settings of --set
 int cli_load_tile_set(struct cli *c, const char *path, int nset, struct tile_setting *set, struct tile_program **p);
-int cli_tile_kernel(struct cli *c, const struct tile_program *p, struct tile_kernel **k); // of --kernel, or the only one
+int cli_tile_kernel(struct cli *c, const struct tile_program *p, struct tile_kernel **k); // the kernel of --kernel, or the only one
 int cli_tile_emit(struct cli *c, int nfiles, const char **files);
 int cli_tile_run(struct cli *c, int nfiles, const char **files);
 int cli_tile_bench(struct cli *c, int nfiles, const char **files);
-// tile_device.c: the GPU of --gpu. Without the option nothing is opened.
+// tile_device.c: the GPU for --gpu. Without the option nothing is opened.
 struct tile_device {
   struct gpu *g;
   struct nvrtc *r;
   int arch;    // of the device
-  void **host; // by buffer of the kernel: what the GPU made of it
+  void **host; // for each buffer of the kernel: the GPU's result
 };
 struct tile_host;
 int tile_device_open(struct cli *c, struct tile_device *d);
 void tile_device_close(struct tile_device *d);
 int tile_device_run(struct cli *c, struct tile_device *d, const struct tile_host *h);
 int tile_device_compare(struct cli *c, const struct tile_device *d, const struct tile_host *h); // h: after the interpreter
-// cli_tile_cpu.c: --cpu; `host`: its results, by buffer
+// cli_tile_cpu.c: --cpu; `host`: its results for each buffer
 int tile_processor_run(struct cli *c, const struct tile_host *h, void ***host);
 int tile_processor_compare(struct cli *c, const struct tile_host *h, void *const *host); // h: after the interpreter
 
 // ---- lower_*.c: kernel graphs as kernels for GPUs ----
 struct lower_plan;
 struct choice;
-bool cli_lower_chosen(const struct cli *c, const struct lower_plan *p, int unit); // by --kernel
-bool cli_lower_apart(const struct lower_plan *p, struct choice *pick, int unit);  // picks so that it is a launch; false: it never is
-// Runs the program of these choices and, with --all, each other choice of the kernels that are asked for.
+bool cli_lower_chosen(const struct cli *c, const struct lower_plan *p, int unit); // whether --kernel selects it
+bool cli_lower_apart(const struct lower_plan *p, struct choice *pick, int unit);  // picks choices that make it a separate launch; false: impossible
+// Runs the program of these choices and, with --all, each other choice of the selected kernels.
 int cli_lower_check(struct cli *c, const struct lower_plan *p, const struct choice *pick);
 int cli_lower_dump(struct cli *c, const struct lower_plan *p, struct choice *pick);
 int cli_lower_schemes(const struct cli *c);      // the table of docs/lower.md
@@ -196,7 +198,7 @@ void cli_encode(enum dtype t, const double *x, void *to, int64_t n);
 void cli_decode(enum dtype t, const void *from, double *x, int64_t n);
 
 // ---- import_onnx.c, run_onnx.c ----
-bool cli_is_onnx(const char *path); // a model, or a folder that `import --out` wrote
+bool cli_is_onnx(const char *path); // a model, or a folder from `import --out`
 int cli_import_onnx(struct cli *c, const char *path, bool optimize);
 int cli_run_onnx(struct cli *c);
 

@@ -1,7 +1,7 @@
-// mica search --covers: which graphs of a file the search space holds, and what excludes the others.
+// mica search --covers: which graphs of a file are in the search space, and what excludes the others.
 #include "cli/cli.h"
 
-// Files of Mirage's are arrays; Mica's are programs or objects.
+// Files of Mirage are arrays; files of Mica are programs or objects.
 static int load(struct cli *c, struct graph ***g, int *n)
 {
   char *text;
@@ -15,9 +15,9 @@ static int load(struct cli *c, struct graph ***g, int *n)
   return c->dtype && dtype_parse(c->dtype, &t) ? graph_cast(&c->mem, **g, t, *g, &c->err) : OK;
 }
 
-static const double EXPLAIN = 5; // seconds for the reasons: searches with a rule off may take minutes
+static const double EXPLAIN = 5; // seconds for finding reasons: searches with a rule off may take minutes
 
-// How it is held: as a graph that does the same.
+// The equivalent form in which it was found.
 static const char *const as[] = {[ALIKE_SELF] = "",
                                  [ALIKE_AXES] = ", with one axis in place of two that partition alike",
                                  [ALIKE_JOINS] = ", without the loop that only joins parts"};

@@ -1,5 +1,4 @@
-// The CPU of `mica tile run --cpu`: the kernel as C, compiled and run on copies of the same inputs; its outputs are
-// compared with the interpreter's.
+// mica tile run --cpu: the kernel as C, compiled and run on copies of the same inputs. Its outputs are compared with the interpreter's.
 #include "cli/cli.h"
 #include "sim/tile_cpu.h"
 #include "sim/tile_host.h"
@@ -38,8 +37,8 @@ int tile_processor_compare(struct cli *c, const struct tile_host *h, void *const
     if (!h->data[i] || !b->written) continue;
     int64_t elements = (int64_t)h->bytes[i] / tile_types[b->type].bytes;
     struct sim_difference x = sim_compare(b->type, host[i], h->data[i], elements);
-    if (!x.other) x.relative = 0;   // of not-a-numbers too
-    bool fine = x.relative <= 1e-3; // not a number is not fine
+    if (!x.other) x.relative = 0;   // also if both are NaN
+    bool fine = x.relative <= 1e-3; // false for NaN
     if (!fine) status = NO;
     if (fine && !output_wants_text(c)) continue;
     printf("%%%s: as C %lld of %lld elements differ in bits, relative norm %.3g\n", b->name, (long long)x.other, (long long)elements, x.relative);

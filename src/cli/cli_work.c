@@ -1,5 +1,5 @@
-// Seconds of processor time that this process and its descendants have used: a compiler that is still at work is told from one that hangs.
-// Processes that ended are counted while their parent lives. If /proc cannot be read it is this process alone.
+// Processor seconds of this process and its descendants, to distinguish a working compiler from one that hangs. Ended processes count while their
+// parent lives. Without /proc only this process counts.
 #include "cli/cli.h"
 
 #include <dirent.h>
@@ -15,8 +15,8 @@ struct process {
   bool ours;
 };
 
-// The fields of /proc/PID/stat behind the name, which stands in parentheses: state, parent, ... user time is the 12th, then system
-// time and those of children that were waited for.
+// The fields of /proc/PID/stat after the name in parentheses: state, parent, ... user time is the 12th, then system time, then those of waited-for
+// children.
 static bool read_process(const char *pid, struct process *p)
 {
   char path[64], text[1024];

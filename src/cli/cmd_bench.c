@@ -1,4 +1,4 @@
-// mica bench: the table of figures, op-by-op against optimized, measured in the same run.
+// mica bench: the table of times, op-by-op against optimized, measured in the same run.
 #include "cli/cli.h"
 
 #include <glob.h>
@@ -11,7 +11,7 @@ struct bench_row {
   const char *what, *path; // "m_gqa b=1"; the file
   const char **set;
   int nset;
-  json_t *report; // NULL where it could not be done
+  json_t *report; // NULL if it failed
   const char *failure;
 };
 struct cli_bench {
@@ -19,7 +19,7 @@ struct cli_bench {
   struct bench_row *rows;
   int n, cap;
   char commit[48];
-  struct err first; // of the programs that could not be done, but for want of memory
+  struct err first; // of failed programs, except for lack of memory
 };
 
 // "examples/softmax.mica,n=2048,m=4"
@@ -40,7 +40,7 @@ static void add(struct cli_bench *b, const char *word)
   PUSH(mem, b->rows, b->n, b->cap) = r;
 }
 
-// A list has a program a line, in the form of the arguments; # starts a comment.
+// A list has one program a line, in the form of the arguments; # begins a comment.
 static int add_list(struct cli_bench *b, const char *path)
 {
   char *text, *save = NULL;
@@ -164,14 +164,14 @@ static void print_foot(const struct cli_bench *b)
 
 // ---- files ----
 
-// Why it stays op-by-op; of disturbed times what disturbed them.
+// Why it stays op-by-op; for disturbed times their cause.
 static const char *note(const json_t *v)
 {
   const char *disturbed = txt(v, "disturbed", NULL);
   return *disturbed ? disturbed : txt(v, "best", "reason");
 }
 
-// The first n rows: written anew after each, so that an interrupted run keeps what it measured.
+// The first n rows: written again after each, so that an interrupted run keeps its measurements.
 static int write_csv(const struct cli_bench *b, int n)
 {
   struct cli *c = b->c;

@@ -1,4 +1,4 @@
-// mica completion: scripts that complete words on the command line of a shell, made from the rows of cmd.def and opt.def.
+// mica completion: completion scripts for shells, made from the rows of cmd.def and opt.def.
 #include "cli/cli.h"
 #include "drive/pass.h"
 #include "front/parse.h"
@@ -75,7 +75,7 @@ static bool takes_file(int option)
   return !strncmp(a, "FILE", 4) || !strncmp(a, "DIR", 3);
 }
 
-// Words that the first argument may be: "check|print FILE..." and `mica help`, whose argument is a command.
+// Possible values of the first argument: "check|print FILE...", and for `mica help` the commands.
 static void words_of(const struct cmd *cmd, struct str *out)
 {
   const char *a = cmd->args + strspn(cmd->args, "[");
@@ -93,7 +93,7 @@ static void words_of(const struct cmd *cmd, struct str *out)
 
 // ---- shells ----
 
-// Text within a quoted word: the quote and a backslash are escaped as the shell wants it, and so are the characters of `more`.
+// Text within quotes: the quote and the backslash are escaped for the shell, and so are the characters of `more`.
 static void quoted(struct str *out, const char *text, const char *quote, const char *more)
 {
   for (; *text; text++)

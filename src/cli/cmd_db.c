@@ -1,5 +1,5 @@
-// mica db: results that travel. The file of `export` has a line of JSON for each row, behind a line that says what it is. With --portable
-// the rows are plans (rt/plan_file.c).
+// mica db: export and import of results. The file of `export` has one line of JSON for each row, after a header line. With --portable the rows are
+// plans (rt/plan_file.c).
 #include "base/own.h"
 #include "base/memory.h"
 #include "cli/cli.h"
@@ -8,14 +8,14 @@
 #include <string.h>
 
 enum { FORMAT = 1 };
-static const char PART[] = "part "; // keys of searches: their graphs are candidates, which are proved and measured where they are used
+static const char PART[] = "part "; // keys of searches: their graphs are candidates, which are proved and measured again
 
 struct cli_db {
   struct cli *c;
-  struct db *db; // that is written
+  struct db *db; // the database that is written
   struct str out;
   int rows, added, refused;
-  bool plans; // the file that is read has plans
+  bool plans; // the input file has plans
 };
 
 // ---- export ----
@@ -28,7 +28,7 @@ static int write_row(void *arg, const struct db_row *r)
   json_t *v = json_pack("{s:s, s:s, s:s}", "key", r->key, "sum", sum, "json", r->json);
   char *line = json_dumps(v, JSON_COMPACT);
   json_decref(v);
-  if (!line) return OK; // no UTF-8
+  if (!line) return OK; // invalid UTF-8
   str_add(&x->out, "%s\n", line);
   mem_free(line);
   return x->rows++, OK;
@@ -75,7 +75,7 @@ static bool hexadecimal(const char *text, uint8_t sum[SHA256])
   return true;
 }
 
-// Rows of this user are as good as those that are here. Only searches are taken from another's.
+// Rows of this user are accepted. Only searches are accepted from other users.
 static int take_row(struct cli_db *x, const struct db_row *r)
 {
   bool added;
@@ -154,13 +154,13 @@ static int merge_row(void *arg, const struct db_row *r)
   return x->added += added, x->rows++, OK;
 }
 
-// Another database of this user: what has not its key is not there.
+// Another database of this user: rows without this user's checksum are ignored.
 static int db_merge(struct cli_db *x, const char *path)
 {
   struct db *from;
   char *text;
   size_t n;
-  TRY(file_read(&x->c->mem, path, &text, &n, &x->c->err)); // one that is not there is not made
+  TRY(file_read(&x->c->mem, path, &text, &n, &x->c->err)); // a missing file is not created
   TRY(db_open(path, &from, &x->c->err));
   const int status = db_each(from, merge_row, x, &x->c->err);
   return db_close(from), status;

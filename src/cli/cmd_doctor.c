@@ -1,4 +1,4 @@
-// mica doctor: what was found on this machine, what is missing, and what to do. One function a row of doctor.def.
+// mica doctor: checks this machine, and says what is missing and what to do. One function for each row of doctor.def.
 #include "base/child.h"
 #include "cli/cli.h"
 #include "cuda/cuda.h"
@@ -9,7 +9,7 @@
 
 enum need { NEEDED, WANTED, GPU_ONLY };
 
-// OK and what was found, or an error with a hint.
+// OK and a description, or an error with a hint.
 typedef int doctor_look(struct str *found, struct err *e);
 
 static int try_compiler(const char *source, struct err *e)
@@ -95,7 +95,7 @@ static int doctor_nccl(struct str *found, struct err *e)
   return located(LIBRARY_NCCL, found, e);
 }
 
-// Which GPU reaches which, where there are several.
+// Which GPUs reach each other, if there are several.
 static void reaches(struct str *found)
 {
   struct arena mem = {0};

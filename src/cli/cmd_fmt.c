@@ -1,4 +1,4 @@
-// mica fmt: programs and graphs in the usual form, in place.
+// mica fmt: formats programs and graphs in place.
 #include "cli/cli.h"
 #include "front/format.h"
 
@@ -10,7 +10,7 @@ static int read_input(struct cli *c, const char *path, char **text, size_t *n)
   return file_read(&c->mem, strcmp(path, "-") ? path : "/dev/stdin", text, n, &c->err);
 }
 
-// *other: the file is not in the usual form.
+// *other: the file is not formatted.
 static int format_file(struct cli *c, const char *path, bool *other)
 {
   char *text;

@@ -1,5 +1,5 @@
-// mica import: what other tools saved. Models in the format of ONNX are import_onnx.c's; graphs of Mirage become Mica's, each
-// verified against a program where one is given.
+// mica import: reads files of other tools. import_onnx.c has models in the ONNX format. Graphs of Mirage are converted, and verified against a
+// program if one is given.
 #include "cli/cli.h"
 #include "front/front.h"
 
@@ -17,15 +17,15 @@ int cli_load_mirage(struct cli *c, const char *path, struct graph ***g, int *n)
   return front_mirage(&c->mem, text, bytes, path, t, g, n, &c->err);
 }
 
-// ---- inputs have no names in such files: those of one shape in the order in which the graph equals the program ----
+// ---- inputs have no names in such files: those of equal shape are permuted until the graph equals the program ----
 
 struct import_matching {
   struct cli *c;
   const struct graph *program, *g, *found;
-  int n, order[MOST_INPUTS], left; // left: orders that may still be tried
+  int n, order[MOST_INPUTS], left; // left: permutations that may still be tried
 };
 
-// Chooses whose place input number i takes; the first choice is its own.
+// Chooses the position of input number i; the first choice is its own.
 static bool match_from(struct import_matching *m, int i)
 {
   if (i == m->n) {
@@ -126,7 +126,7 @@ static int import_mirage(struct cli *c, const char *path, const char *against)
   return answer(c, path, against, program, g, n);
 }
 
-// Files are told apart by what they begin with, unless the format is said.
+// The first bytes determine the file's format, unless it is given.
 static bool begins_list(const char *path)
 {
   FILE *f = fopen(path, "rb");

@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TABLE_CELLS = 4096 }; // a larger table is not printed, only counted
+enum { TABLE_CELLS = 4096 }; // larger tables are not printed
 
 struct answer {
   struct mica_context *m;
-  const struct mica_layout *l, *outer, *inner; // of tile: both, and l has the elements of a tile as rows
+  const struct mica_layout *l, *outer, *inner; // for tile: both, and l has the elements of a tile as rows
   bool partial[LAY_LEAVES];
   struct swizzle swizzle;
 };
 
-// ---- what was asked ----
+// ---- arguments ----
 
 static int option_swizzle(struct cli *c, struct swizzle *s)
 {
@@ -70,7 +70,7 @@ static int tile(struct cli *c, struct answer *a, const struct mica_layout *const
   return OK;
 }
 
-// For a layout that takes every offset below its size once, R(A(i)) = i and A(R(i)) = i.
+// For a layout that takes every offset below its size exactly once: R(A(i)) = i and A(R(i)) = i.
 static int inverse(struct cli *c, struct answer *a, const struct mica_layout *const *arg)
 {
   struct mica_layout *r = NULL;

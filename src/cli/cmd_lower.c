@@ -1,5 +1,5 @@
-// mica lower: the kernels of a kernel graph for a GPU, in the tile language. Operators that are no block graphs yet become one
-// kernel each; exponentials are stabilized first, as they are where candidates are built.
+// mica lower: the GPU kernels of a kernel graph, in the tile language. Operators that are not block graphs become one kernel each. Exponentials are
+// stabilized first, as for candidates.
 #include "cli/cli.h"
 #include "sim/device_host.h"
 #include "export/export.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-// ---- what is asked ----
+// ---- arguments ----
 
 static int limits(struct cli *c, struct target *gpu)
 {
@@ -42,7 +42,7 @@ static bool has_scheme(const struct lower_unit *u, int scheme)
 
 enum { SETTINGS = 1024 };
 
-struct wanted { // what --knobs says; of 0 too, where it is named
+struct wanted { // the request of --knobs; named values of 0 count too
   struct choice choice;
   bool named[KNOBS];
 };
@@ -72,8 +72,8 @@ static bool cheapest(int n, const struct choice *of, const struct wanted *w, str
   return found;
 }
 
-// The cheapest that has what --knobs says, without a tail unless it says so: of the list, else of all settings of the scheme; where
-// none has, what --knobs says alone.
+// The cheapest setting that matches --knobs, without a tail unless requested: from the list, else from all settings of the scheme. If none matches,
+// the request itself.
 static void by_knobs(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, const struct wanted *w, struct choice *pick)
 {
   const struct choice *want = &w->choice;
@@ -110,7 +110,7 @@ static int picks(struct cli *c, const struct lower_plan *p, struct choice **pick
     const struct lower_unit *u = &p->unit[i];
     if (u->nchoices) (*pick)[i] = u->choice[0];
     any |= cli_lower_chosen(c, p, i);
-    bool meant = c->kernel || (c->knobs && has_scheme(u, want.choice.scheme)); // other kernels stay as they are best
+    bool meant = c->kernel || (c->knobs && has_scheme(u, want.choice.scheme)); // other kernels keep their best choice
     if (c->knobs && u->nchoices && meant && cli_lower_chosen(c, p, i)) by_knobs(&c->mem, p, u, &want, &(*pick)[i]);
   }
   return any || !p->nunits ? OK : err_set(&c->err, ERR_OPTION, NOWHERE, "there is no kernel %.60s; the first is %s", c->kernel, p->unit[0].name);
@@ -187,7 +187,7 @@ static int finish(struct cli *c, const struct lower_plan *p, const struct nvrtc 
   struct device_program d;
   int made = lower_make(&c->mem, p, pick, &d, &c->err);
   const struct launch *last = d.nlaunch ? &d.launch[d.nlaunch - 1] : NULL;
-  if (made != OK && last && last->text && c->err.id == ERR_TILE) { // the text of what is refused, for --out
+  if (made != OK && last && last->text && c->err.id == ERR_TILE) { // the rejected text, for --out
     struct err e = c->err;
     save(c, last, "tile", last->text, strlen(last->text));
     return c->err = e, made;
@@ -198,7 +198,7 @@ static int finish(struct cli *c, const struct lower_plan *p, const struct nvrtc 
   return c->out && !c->kernel ? save_program(c, &d, p->g->name) : OK;
 }
 
-// With --all: every choice of every kernel that is asked for, the others as they are best.
+// With --all: every choice of every selected kernel; the other kernels keep their best choice.
 static int finish_all(struct cli *c, const struct lower_plan *p, const struct nvrtc *r, struct choice *pick)
 {
   if (!c->all || c->out) return finish(c, p, r, pick);

@@ -10,7 +10,7 @@ static const struct {
 #include "cli/env.def"
 };
 
-// Text as it is: a backslash, a minus, and a control character at the beginning of a line mean something to roff.
+// Literal text: roff gives a meaning to a backslash, a minus, and a control character at the start of a line.
 static void escaped(struct str *out, const char *text)
 {
   for (bool begins = true; *text; begins = *text++ == '\n')

@@ -40,7 +40,7 @@ static int load(struct cli *c, bool runs, struct mega_loaded *l)
   return mega_plan_make(&c->mem, l->m, &l->p, &c->err);
 }
 
-// Takes the document.
+// Takes ownership of the document.
 static int print_json(struct cli *c, json_t *v)
 {
   int status = output_json(c, v);
@@ -116,7 +116,7 @@ static int whole_model(struct cli *c, int steps, struct mega_model **m, float *c
   return OK;
 }
 
-// Against the reference in float64, which knows transformers by their configuration alone.
+// Compares with the float64 reference, which needs the configuration of a transformer.
 static int compare(struct cli *c, const struct mega_loaded *l, float *const *first, const struct mega_answer *a, const char **verdict)
 {
   int32_t *want;
@@ -163,7 +163,7 @@ static int run(struct cli *c)
   return c->json ? print_json(c, json_pack("{s:o, s:s}", "tokens", tokens_json(l.m, &a), "verdict", verdict)) : OK;
 }
 
-// A plan whose pipeline fits into a block's memory.
+// A plan whose pipeline fits a block's memory.
 static int plan_for_cuda(struct cli *c, const struct megacuda_given *g, struct mega_loaded *l)
 {
   struct mega_sizes s = sizes_of(c);
@@ -176,7 +176,7 @@ static int plan_for_cuda(struct cli *c, const struct megacuda_given *g, struct m
   }
 }
 
-// The proved plan as CUDA C++, and the header with which it compiles for a CPU.
+// The proved plan as CUDA C++, and the header that compiles it for a CPU.
 static int emit(struct cli *c)
 {
   struct megacuda_given g = {.seed = c->seed, .warps = MEGACUDA_WARPS, .steps = c->steps ? c->steps : EMIT_STEPS};

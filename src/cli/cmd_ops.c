@@ -1,4 +1,4 @@
-// mica ops: the operator table, for people and programs.
+// mica ops: the operator table, as text and as JSON.
 #include "cli/cli.h"
 #include "front/parse.h"
 

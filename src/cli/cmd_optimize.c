@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Seconds of the measurement on a CPU. Other texts than such a number are ignored.
+// Seconds of the measurement on a CPU. Invalid values are ignored.
 static double measured_seconds(double unless)
 {
   const char *text = getenv("MICA_SECONDS");
@@ -26,7 +26,7 @@ struct mica_options cli_options(const struct cli *c)
   return o;
 }
 
-// The names of the files of --out; where machine code is missing, why.
+// The names of the files of --out; if machine code is missing, the reason.
 static void saved(struct cli *c)
 {
   bool gpu = !strncmp(c->target, "sm_", 3);
@@ -47,7 +47,7 @@ static int page(struct cli *c, struct mica_context *m, const struct mica_report 
   return output_write(c->html, html, strlen(html), &c->err);
 }
 
-// The text has it; without the text it is said besides.
+// The report's text contains it; without the text it is printed separately.
 static void warn(const struct mica_report *r)
 {
   json_t *report = json_loads(mica_report_json(r), 0, NULL);
@@ -72,7 +72,7 @@ static int show(struct cli *c, struct mica_context *m, const struct mica_report 
   return OK;
 }
 
-// A model is many programs.
+// A model has many programs.
 static int model(struct cli *c, const struct mica_options *o)
 {
   if (!o->dump && !o->stop_after && !o->keep_dropped && !o->candidate && !o->trace) return cli_import_onnx(c, c->args[0], true);
@@ -90,7 +90,7 @@ int cmd_optimize(struct cli *c)
   progress_open(&line, c, NULL);
   TRY(watch_options(c, &line, &o));
   if (cli_is_onnx(c->args[0])) return model(c, &o);
-  if (c->out) TRY(folder_check(&c->mem, c->out, &c->err)); // before the work, which a bad folder must not cost
+  if (c->out) TRY(folder_check(&c->mem, c->out, &c->err)); // before the work, which an invalid folder must not waste
   if (c->json) TRY(output_check(c->json, &c->err));
   if (c->html) TRY(output_check(c->html, &c->err));
   struct mica_context *m = mica_open();

@@ -10,13 +10,13 @@
 struct cli_run {
   struct cli *c;
   struct graph *g;          // without composites
-  const struct graph *rank; // what one rank of several devices runs, or NULL
+  const struct graph *rank; // for several devices, the graph of one rank; or NULL
   int nin, nout, *in, *out;
-  void **inputs, **outputs; // of the engine's domain; doubles for cpu
+  void **inputs, **outputs; // in the engine's number type; doubles for cpu
   enum domain domain;
-  bool cpu, ranks; // compiled; a thread a rank
+  bool cpu, ranks; // cpu: compiled; ranks: one thread for each rank
   struct field *field;
-  struct extent_values extents; // of the arrays that are given
+  struct extent_values extents; // from the given arrays
   struct shape *shape;          // of outputs
 };
 
@@ -63,7 +63,7 @@ static bool number_given(const char *text, int64_t *out)
   return !errno && end != text && !*end;
 }
 
-// Elements of an array into the first ones of an input; the others stay as they were drawn.
+// Copies an array to the first elements of an input; the others keep their random values.
 static void take_elements(struct cli_run *r, int i, const struct shape *s, const double *data)
 {
   const int64_t n = shape_size(s);
@@ -106,7 +106,7 @@ static int read_input(struct cli_run *r, const char *arg)
   return take_elements(r, i, &shape, data), OK;
 }
 
-// Extents that no array and no number gives are drawn, as inputs are.
+// Extents that neither an array nor a number gives are random, like inputs.
 static void fill_extents(struct cli_run *r)
 {
   for (int i = 0; i < r->nin; i++) {
@@ -175,7 +175,7 @@ static int run_cpu(struct cli_run *r)
 
 // ---- results ----
 
-// Elements behind run-time extents are none.
+// Elements beyond run-time extents do not exist.
 static void results_cut(struct cli_run *r)
 {
   r->shape = NEWS(&r->c->mem, struct shape, r->nout + 1);

@@ -1,7 +1,7 @@
 // mica search: graphs and their proofs, without compiling.
 #include "cli/cli.h"
 
-// One found graph, proven against its part.
+// One found graph, proved against its subprogram.
 static int prove(struct cli *c, const struct job *j, const struct part *p, const struct found *f, json_t **out)
 {
   struct verify_opts o = {.seed = c->seed, .full_size_ops = CLI_FULL_OPS, .threads = j->threads, .stop = cli_stop};
@@ -64,7 +64,7 @@ static void print_stats(const struct search_stats *s, const struct search_result
   printf("\n%s%s", r->why, *r->why ? "\n" : "");
 }
 
-// Counts what each rule removed of all that was tried or refused, and says what the user can do about it.
+// Prints what each rule removed of all operators tried, and which option changes that.
 static void print_why(const struct search_stats *s)
 {
   uint64_t all = s->states;
@@ -127,9 +127,9 @@ static int show_split(struct cli *c, const struct job *j)
 static int open_job(struct cli *c, struct job *j, const struct mica_options *o, const struct crew *w)
 {
   struct graph *g;
-  struct err unfit = {0}; // what is not measured may be for another GPU
+  struct err unfit = {0}; // the measured machine need not have this GPU
   j->mem = &c->mem;
-  int status = c->out && !w->rank ? output_folder(c->out, &c->err) : OK; // before the work, which a bad folder must not cost
+  int status = c->out && !w->rank ? output_folder(c->out, &c->err) : OK; // before the work, which an invalid folder must not waste
   if (status == OK) status = load_file(&c->mem, c->args[0], c->nset, c->set, &g, &c->err);
   if (status == OK) status = job_open(j, &c->mem, g, o, &c->err);
   if (status == OK) job_look(j, &unfit);

@@ -1,4 +1,4 @@
-// mica targets, mica version: what this machine is and can do.
+// mica targets, mica version: the targets, and this machine's capabilities.
 #include "cli/cli.h"
 #include "cuda/cuda.h"
 #include "cuda/library.h"
@@ -51,7 +51,7 @@ static void print_host(const struct target *t, const char *doc)
          1e-9 * t->cache_bandwidth, 1e-9 * t->flops, 1e-9 * t->exp_rate, 1e6 * t->launch);
 }
 
-// The GPUs that there are; without a driver none.
+// The installed GPUs; none without a driver.
 static json_t *places_json(struct cli *c)
 {
   struct err none = {0};
@@ -73,7 +73,7 @@ static json_t *places_json(struct cli *c)
   return list;
 }
 
-// Carries data between GPUs that do not reach each other's memory.
+// The library that carries data between GPUs that do not reach each other's memory.
 static json_t *nccl_json(struct cli *c)
 {
   struct cuda_found at;

@@ -20,7 +20,7 @@ static int print(struct cli *c, int nfiles, const char **files)
   return OK;
 }
 
-// Reads and lowers: every spec without a body becomes an instruction of the target.
+// Reads and lowers: every spec without a body gets an instruction of the target.
 static int check_kernel(struct cli *c, struct tile_program *p, struct tile_kernel *k)
 {
   int leaves = 0, arch = k->arch;

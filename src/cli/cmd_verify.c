@@ -1,4 +1,4 @@
-// mica verify, and the loading that most subcommands share.
+// mica verify, and the loading of programs that most subcommands share.
 #include "cli/cli.h"
 
 int cli_load(struct cli *c, const char *path, struct graph **g)
@@ -10,7 +10,7 @@ int cli_load(struct cli *c, const char *path, struct graph **g)
   return graph_cast(&c->mem, *g, t, g, &c->err);
 }
 
-// Limits of tests at full size: seconds on a few cores, and minutes where a certain answer is asked for.
+// Limits of tests at full size: seconds on a few cores, or minutes if a certain answer is required.
 static const int64_t FULL_OPS = 20000000000, STRICT_OPS = 200000000000;
 
 static void print(const struct certificate *r)

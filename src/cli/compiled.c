@@ -5,7 +5,7 @@
 static int load(struct arena *mem, const char *source, const char *function, struct module **out, struct err *e)
 {
   struct db *db = NULL;
-  struct err none = {0}; // a database only saves time here
+  struct err none = {0}; // errors are ignored: the database is only a cache here
   const void *so;
   size_t n;
   db_open(NULL, &db, &none);

@@ -1,11 +1,11 @@
-// `mpirun -n K mica search ...`: K processes, on one host or several, that share one search. Only in a build with
-// -DMICA_MPI=ON; the first process alone reads and writes the database, and answers.
+// `mpirun -n K mica search ...`: K processes, on one or several hosts, that share one search. Only in a build with -DMICA_MPI=ON. Only the first
+// process uses the database and prints results.
 #include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// How many processes did mpirun start? 0 where it did not start this one.
+// Number of processes that mpirun started; 0 if it did not start this one.
 static int launched(void)
 {
   const char *open_mpi = getenv("OMPI_COMM_WORLD_SIZE"), *others = getenv("PMI_SIZE");
@@ -16,7 +16,7 @@ static int launched(void)
 #include <mpi.h>
 #include <sched.h>
 
-enum { MESSAGE = 1 << 30 }; // bytes that one call sends at most: counts are ints
+enum { MESSAGE = 1 << 30 }; // bytes sent by one call at most: counts are ints
 
 static void gather(void *arg, const void *mine, size_t bytes, struct arena *mem, void **all, size_t *n)
 {
@@ -30,7 +30,7 @@ static void gather(void *arg, const void *mine, size_t bytes, struct arena *mem,
   }
 }
 
-// mpirun binds each process to a core; the threads of a search go where the host lets them.
+// mpirun binds each process to a core; this unbinds the search's threads.
 static void unbind(void)
 {
   cpu_set_t all;

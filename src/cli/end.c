@@ -1,9 +1,8 @@
-// The end of a command. The first SIGINT or SIGTERM sets a flag that long work looks at, and the best until then is answered; so it is
-// when the time of --time is over. Work that does not look at the flag, because it waits for a pipe, a lock or a disk or computes something
-// that cannot be divided, is ended by a thread of its own: less than two seconds after the signal it removes what would be left and ends the
-// process. After the end of the time it does so where the command waits. As long as it works, it may come to its result and write it: on a machine
-// that others load, that can take longer. Waiting for a turn on a GPU is no time of the command (drive/deadline.c). The second signal, of whichever
-// kind, is deadly at once. Children end with the process (base/child.c).
+// The end of a command. The first SIGINT or SIGTERM sets a flag that long work polls; the best result so far is reported. The end of --time does the
+// same. Work that does not poll the flag (it waits for a pipe, a lock or a disk, or computes in one piece) is ended by a separate thread. Less than
+// two seconds after the signal, the thread removes temporary files and ends the process. After the end of --time it ends the process only if the
+// command waits. A working command may finish its result and write it, which takes longer on a loaded machine. Waiting for a turn on a GPU does not
+// count (drive/deadline.c). The second signal of either kind kills the process at once. Children end with the process (base/child.c).
 #include "base/child.h"
 #include "cli/cli.h"
 #include "gpu/gpu.h"
@@ -17,16 +16,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static const double PATIENCE = 1.8;         // seconds between asking for an end and making one
-static const double BUSY = 0.015, IDLE = 3; // least share of processor time of a command that works; seconds of a measurement
-static const double LONGEST = 20;           // seconds of processors that work after the end of the time may take
+static const double PATIENCE = 1.8;         // seconds from a request to end until the process is ended
+static const double BUSY = 0.015, IDLE = 3; // least share of processor time of a working command; seconds of a measurement
+static const double LONGEST = 20;           // limit for processor seconds after the end of the time
 
-// The only mutable globals: signals have nowhere else to put what they say.
+// The only mutable globals, because signal handlers need them.
 static volatile int stopped;
 static struct {
   int changed;  // an event counter
-  double until; // by turn_clock(), atomic; 0: there is no end
-  bool alone;   // no thread could be started: the alarm clock ends the process, and the next one removes what is left
+  double until; // a value of turn_clock(), atomic; 0: no end
+  bool alone;   // no thread could be started: the alarm clock ends the process, and the next process removes temporary files
 } end;
 const volatile int *const cli_stop = &stopped;
 
@@ -46,7 +45,7 @@ static void on_signal(int sig)
   tell();
 }
 
-// Until something changes, or the moment has come.
+// Until a change, or until that time.
 static void wait_for(double until)
 {
   struct pollfd p = {.fd = end.changed, .events = POLLIN};
@@ -62,18 +61,18 @@ _Noreturn static void strike(bool by_user)
   err_set(&e, ERR_STOPPED, NOWHERE, "%s", why[by_user]);
   char text[ERR_TEXT];
   err_text(text, sizeof text, &e);
-  if (write(STDERR_FILENO, text, strlen(text)) < 0) errno = 0; // nobody is left to tell
+  if (write(STDERR_FILENO, text, strlen(text)) < 0) errno = 0; // the error cannot be reported
   scratch_abandon();
   _exit(ENV);
 }
 
 struct watched {
-  double asked;      // when a signal came, or INFINITY
-  double since, cpu; // when it was looked whether the command works, and what it had used
-  double begun;      // what it had used at the end of the time
+  double asked;      // time of a signal, or INFINITY
+  double since, cpu; // time of the last check whether the command works, and its processor time then
+  double begun;      // processor time at the end of --time
 };
 
-// After the end of the time a command may go on only as long as it works. A compiler that others starve has all the time that it needs.
+// After the end of --time a command may continue only while it works. A compiler that other processes starve gets the time that it needs.
 static double look_late(struct watched *w, double now)
 {
   if (!w->since) w->since = now, w->cpu = w->begun = work_seconds();
@@ -110,7 +109,7 @@ void end_by(double seconds)
   tell();
 }
 
-// Only this thread's work is interrupted by signals: others' waits go on undisturbed.
+// Only this thread receives signals, so other threads' waits are not interrupted.
 static void start_watch(void)
 {
   pthread_t t;
@@ -128,7 +127,7 @@ void end_open(void)
   end.changed = eventfd(0, EFD_CLOEXEC);
   sigaction(SIGINT, &stop, NULL);
   sigaction(SIGTERM, &stop, NULL);
-  signal(SIGPIPE, SIG_IGN); // a file that grew too large is an error of writing; a pipe that nobody reads ends nothing that is under way
+  signal(SIGPIPE, SIG_IGN); // a file that grew too large is a write error; a closed pipe ends no work
   signal(SIGXFSZ, SIG_IGN);
   start_watch();
 }

@@ -11,14 +11,14 @@ const struct option_row option_rows[OPTS] = {
 
 enum { WIDEST = 100, NARROWEST = 60, OPTION_AT = 27, COMMAND_AT = 17 }; // columns
 
-// The width of a window, within limits in which text reads well.
+// The width of the window, within readable limits.
 static int help_width(FILE *f)
 {
   int n = terminal_columns(fileno(f));
   return n ? MAX(MIN(n, WIDEST), NARROWEST) : WIDEST;
 }
 
-// The words of a text from column `at` on, which the first line has reached.
+// Prints words from column `at` on; the first line is already at that column.
 static void wrapped(FILE *f, const char *text, int at)
 {
   const int width = help_width(f);

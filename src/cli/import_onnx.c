@@ -1,5 +1,5 @@
-// Models in the format of ONNX: what Mica can express as programs, what is left, a manifest of how all hangs together, and
-// the programs optimized one after the other. Programs that are alike are optimized once.
+// mica import of ONNX models: programs for the nodes that Mica can express, the list of the others, a manifest that connects them, and optimization
+// of the programs. Equal programs are optimized once.
 #include "base/visible.h"
 #include "cli/cli.h"
 #include "onnx/onnx.h"
@@ -31,7 +31,7 @@ static int save_program(struct cli *c, const struct onnx_program *p)
   return status;
 }
 
-// Constants that were computed while the model was read lie in files of their own; the manifest names them.
+// Constants that were computed while the model was read get their own files; the manifest names them.
 static int save_constants(struct cli *c, const struct onnx_model *m, json_t *manifest)
 {
   json_t *list = json_array();
@@ -66,8 +66,8 @@ struct optimizing {
   struct cli *c;
   const struct onnx_model *m;
   struct mica_context *context;
-  struct mica_report **reports; // by program
-  double end;                   // by now_seconds(); 0: there is none
+  struct mica_report **reports; // for each program
+  double end;                   // a value of now_seconds(); 0: none
 };
 
 static int twin_of(const struct onnx_model *m, int p)
@@ -155,7 +155,7 @@ int cli_import_onnx(struct cli *c, const char *path, bool optimizing)
   TRY(load_settings(&c->mem, c->nset, c->set, &set, &c->err));
   int status = onnx_open(&c->mem, path, c->nset, set, &m, &c->err);
   if (status == OK) {
-    char *real = realpath(path, NULL); // so that the folder can be run from anywhere
+    char *real = realpath(path, NULL); // an absolute path, so that the folder can be used from anywhere
     json_t *manifest = onnx_report_json(m, mica_version());
     json_object_set_new(manifest, "path", json_string(real ? real : path));
     free(real);

@@ -1,5 +1,5 @@
-// mica lower --check: the kernels in the interpreter, each result against the graph in float64 (or, with --against, the last ones
-// against a program). Exit status 1: a kernel has a mistake, or computes something else.
+// mica lower --check: runs the kernels in the interpreter and compares each result with the graph in float64, or with --against the last ones with a
+// program. Exit status 1: a kernel has an error, or computes something else.
 #include "cli/cli.h"
 #include "sim/against.h"
 #include "sim/device_proof.h"
@@ -39,13 +39,13 @@ static int launch(struct cli *c, struct device_host *h, int i, bool counts, bool
   return str_free(&text), OK;
 }
 
-// Place of an error in a text that is forgotten.
+// Position of an error in a text that no longer exists.
 static void keep_place(struct cli *c)
 {
   if (c->err.status && c->err.at.file) c->err.at.file = arena_strdup(&c->mem, c->err.at.file);
 }
 
-// Launches of units up to last, of which those before `shown` are not told of.
+// Launches of units up to last; those before `shown` are not printed.
 static int run(struct cli *c, const struct lower_plan *p, const struct choice *pick, const struct graph *program, int shown, int last, bool *fine)
 {
   struct arena mem = {0};
@@ -82,7 +82,7 @@ static int every_choice(struct cli *c, const struct lower_plan *p, const struct 
   return OK;
 }
 
-// One kernel, made in one way, by itself and with few blocks.
+// One kernel with one choice, alone and with few blocks.
 static int small_one(struct cli *c, const struct lower_plan *p, const struct choice *pick, int unit, bool *fine)
 {
   struct arena mem = {0};

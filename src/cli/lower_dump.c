@@ -1,4 +1,4 @@
-// mica lower --dump: what is decided before there are kernels, and what they become. The rows are those of the passes over a candidate.
+// mica lower --dump: decisions before the kernels, and the kernels. The rows are those of the passes over a candidate.
 #include "cli/cli.h"
 #include "cuda/cuda.h"
 #include "drive/pass.h"

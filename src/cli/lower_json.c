@@ -131,7 +131,7 @@ static json_t *choices(const struct lower_unit *u)
   return all;
 }
 
-// Extents, and what the library does at its end where the next kernel can be part of it.
+// Extents, and the library's epilogue if the next kernel can be part of it.
 static json_t *library_product(const struct lower_unit *u)
 {
   const struct blas_product *m = &u->mul.p, *ends = u->last != u->first ? &u->ends.p : NULL;
@@ -164,7 +164,7 @@ static json_t *layout(const struct graph *g, int t, const struct tensor_layout *
                    integer(l->elements));
 }
 
-// As planned, and as device tensors lie.
+// As planned, and as laid out in device memory.
 static json_t *layouts(const struct lower_plan *p, const struct layouts *l)
 {
   json_t *device = json_array(), *tiles = json_array();

@@ -1,4 +1,4 @@
-// mica lower: which kernels are meant.
+// mica lower: selects kernels.
 #include "cli/cli.h"
 
 #include <string.h>

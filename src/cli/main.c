@@ -1,4 +1,4 @@
-// mica: the command. Exit status 0 done, 1 the answer is no, 2 the user's error, 3 the environment's.
+// mica: the command. Exit status 0: done; 1: the answer is no; 2: a user error; 3: an error of the environment.
 #include "base/child.h"
 #include "cli/cli.h"
 #include "front/parse.h"
@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 
 #define O(id) ((opt_set)1 << OPT_##id)
-#define TEXT_ONLY ((opt_set)1 << 127) // no answer as JSON
+#define TEXT_ONLY ((opt_set)1 << 127) // no JSON output
 #define READING (O(SET) | O(ENTRY) | O(DTYPE))
 #define SEARCHING \
   (READING | O(TARGET) | O(BLOCK_OPS) | O(KERNEL_OPS) | O(PART_OPS) | O(VALUES) | O(THREADS) | O(SEARCH_THREADS) | O(SEED) | O(OFF) | O(F32_PRODUCTS))
@@ -48,7 +48,7 @@ static int dispatch(struct cli *c, int argc, char **argv)
   const char *name = argc > 1 ? argv[1] : "help";
   if (!strcmp(name, "--help") || !strcmp(name, "-h")) name = "help";
   if (!strcmp(name, "--version") || !strcmp(name, "-V")) name = "version";
-  if (argc == 3 && !strcmp(name, "gpu-worker")) return gpu_worker_main(atoi(argv[2])); // started by gpu/worker.c alone
+  if (argc == 3 && !strcmp(name, "gpu-worker")) return gpu_worker_main(atoi(argv[2])); // only gpu/worker.c starts this
   c->cmd = cmd_find(name);
   if (!c->cmd) return cmd_unknown(c, name);
   for (int i = 2; i < argc; i++)
@@ -85,8 +85,8 @@ static void *call(void *arg)
   return x->status = guarded(x->c, x->argc, x->argv), NULL;
 }
 
-// Programs are walked by recursion, so deep ones need a stack of some size, and so does the compiler. If the limit of this process is
-// smaller, it is raised as far as possible for child processes. The work is done by a thread, whose stack has no such limit.
+// Programs are traversed by recursion, so deep ones need a large stack, and so does the compiler. If this process's limit is smaller, it is raised as
+// far as possible for child processes. The work runs in a thread, whose stack has no such limit.
 static int with_stack(struct cli *c, int argc, char **argv)
 {
   struct rlimit r;
@@ -98,7 +98,7 @@ static int with_stack(struct cli *c, int argc, char **argv)
   setrlimit(RLIMIT_STACK, &r);
   pthread_attr_init(&usual);
   pthread_attr_setstacksize(&usual, POOL_STACK);
-  pthread_setattr_default_np(&usual); // of threads that compiled kernels start
+  pthread_setattr_default_np(&usual); // for threads that compiled kernels start
   pthread_attr_destroy(&usual);
   if (pool_thread(&t, call, &x)) {
     err_set(&c->err, ERR_MEMORY, NOWHERE, "the stack is limited to %llu bytes, and no thread with a larger one can be started",
@@ -117,11 +117,12 @@ static void show_error(struct cli *c)
   terminal_error(text);
 }
 
-// Arenas of candidates come and go: what is freed stays with the process. A job for attention then has 110,000 page faults in place of 525,000.
+// Arenas of candidates are freed and allocated often, so freed memory stays with the process. A job for attention then has 110,000 page faults
+// instead of 525,000.
 static void keep_freed_memory(void)
 {
 #ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 32 << 20); // the most that glibc takes; blocks of arenas are smaller
+  mallopt(M_MMAP_THRESHOLD, 32 << 20); // the most that glibc accepts; blocks of arenas are smaller
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
 #endif
 }

@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "serve/serve.h"
 
-enum { MOST_COMPARED = 1 << 22 }; // elements of a model whose reference on the CPU is quick
+enum { MOST_COMPARED = 1 << 22 }; // elements of a model with a fast CPU reference
 
 static int64_t weights_of(const struct mega_model *m)
 {
@@ -13,7 +13,7 @@ static int64_t weights_of(const struct mega_model *m)
   return n;
 }
 
-// Each row is a request of its own, with an equal share of the pages.
+// Each row is a separate request, with an equal share of the pages.
 static void rows_of(struct cli *c, const struct serve *s, float *const *first, struct serve_row *rows)
 {
   int64_t slots, pages = mega_pages_of(s->m, &slots), share = pages ? (pages - 1) / s->m->rows : 0;
@@ -30,7 +30,7 @@ static int compare_tokens(struct cli *c, const struct serve *s, float *const *fi
   int32_t *want;
   *verdict = "not compared";
   if (!s->config || s->served || weights_of(s->m) > MOST_COMPARED) return OK;
-  s->m->context -= steps; // that of the first step
+  s->m->context -= steps; // of the first step
   TRY(mega_reference(&c->mem, s->config, s->m, first, steps, &want, &c->err));
   *verdict = "equal to the reference in float64";
   for (int i = 0; i < steps * s->m->rows; i++)

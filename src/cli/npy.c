@@ -1,5 +1,5 @@
-// numpy's array files (format 1.0): arrays of the dtypes of programs and of f8 in C order are read, f8 is written. For models of ONNX integers and bools
-// too, and empty arrays.
+// numpy's array files (format 1.0). Reads arrays with the dtypes of programs and f8 in C order, writes f8. For ONNX models it also reads integers,
+// bools and empty arrays.
 #include "cli/cli.h"
 #include "onnx/onnx.h"
 
@@ -13,7 +13,7 @@ static int bad(struct err *e, const char *path, const char *what)
   return USER;
 }
 
-// Extents of at least `least`. Their product stays below MOST, also where one of them is 0.
+// Extents of at least `least`. Their product stays below MOST, even if one of them is 0.
 static bool header_shape(const char *header, int64_t least, struct shape *s)
 {
   static const int64_t MOST = (int64_t)1 << 40;
@@ -31,8 +31,8 @@ static bool header_shape(const char *header, int64_t least, struct shape *s)
   return p && *p == ')';
 }
 
-// The type that `'descr'` names, by the typestr column of dtype.def; DTYPES: double, -1: none of these. numpy writes | where the order of
-// bytes does not matter to it, and ml_dtypes names its types as raw bytes.
+// The type named by `'descr'`, by the typestr column of dtype.def; DTYPES: double, -1: none of these. numpy writes | if byte order is irrelevant, and
+// ml_dtypes names its types as raw bytes.
 static int element_type(const char *header)
 {
   const char *descr = strstr(header, "'descr':");
@@ -43,7 +43,7 @@ static int element_type(const char *header)
   return strncmp(name + 1, "<f8'", 4) ? -1 : (int)DTYPES;
 }
 
-// A file whose header is there: its text, and where elements begin.
+// A file with its header: its text, and the start of the elements.
 static int open_file(struct arena *mem, const char *path, char **text, size_t *n, const char **header, size_t *at, struct err *e)
 {
   TRY(file_read(mem, path, text, n, e));

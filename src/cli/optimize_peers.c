@@ -1,4 +1,4 @@
-// mica optimize --peers: what is installed, torch, jax and onnxruntime, beside the result: `python3 -m mica.peers` in a process of its own.
+// mica optimize --peers: runs the installed peers (torch, jax, onnxruntime) beside the result, by `python3 -m mica.peers` in a separate process.
 #include "cli/cli.h"
 #include "base/child.h"
 
@@ -9,7 +9,7 @@
 
 static const double LONGEST_PEERS = 300, WRITING = 10; // seconds; of a folder or a report
 
-// The folder of the Python package that came with this command: in a wheel the command lies in it, in a build folder it is python/.
+// The folder of the Python package that belongs to this command: in a wheel it contains the command, in a build folder it is python/.
 static const char *package_folder(struct arena *mem)
 {
   char own[PATH_MAX];
@@ -44,7 +44,7 @@ int cli_peers(struct cli *c, struct mica_context *m, const struct mica_report *r
 {
   struct scratch s;
   TRY(scratch_open(&s, &c->err));
-  if (c->time) end_by(LONGEST_PEERS + WRITING); // --time is the job's, which is done
+  if (c->time) end_by(LONGEST_PEERS + WRITING); // --time is the job's, which has ended
   const char *folder = arena_printf(&c->mem, "%s/program", s.path);
   int status = mica_report_save(m, r, folder);
   if (status != OK)

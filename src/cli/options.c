@@ -28,7 +28,7 @@ int option_unknown(struct cli *c, const char *what, const char *word, const char
   return USER;
 }
 
-// Commands that have this option; "" where none has.
+// Commands with this option; "" for none.
 static const char *those_with(struct cli *c, int opt)
 {
   const char *s = "";
@@ -91,7 +91,7 @@ static int needs_value(struct cli *c, int opt)
   return err_hint(&c->err, "`mica help %s` lists the options", c->cmd->name), USER;
 }
 
-// "--name value", "--name=value", "--flag"; returns how many words it took in *used.
+// "--name value", "--name=value", "--flag"; *used is the number of words.
 static int option(struct cli *c, int left, char **argv, int *used)
 {
   const char *word = argv[0] + 2, *eq = strchr(word, '='), *value = eq ? eq + 1 : NULL;

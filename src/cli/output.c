@@ -1,4 +1,4 @@
-// Destinations of answers.
+// Destinations of output.
 #include "base/child.h"
 #include "cli/cli.h"
 

@@ -1,13 +1,13 @@
-// Progress on standard error. On a terminal one line is rewritten in place; elsewhere a line is written now and then, so that a long
-// run is not silent in a log.
+// Progress on standard error. On a terminal one line is updated in place; elsewhere a line is written occasionally, so that a long run is not silent
+// in a log.
 #include "cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static const double PERIOD = 0.1;             // seconds between two writings of a stage
-static const double SILENCE = 5, SELDOM = 15; // seconds before the first line of a log, and between two of its lines
+static const double PERIOD = 0.1;             // seconds between two updates of a stage
+static const double SILENCE = 5, SELDOM = 15; // seconds before the first line of a log, and between its lines
 enum { NARROWEST = 20 };                      // columns
 
 void progress_open(struct progress *p, const struct cli *c, const char *label)
@@ -42,7 +42,7 @@ static void words(const struct progress *p, const struct mica_progress *m, doubl
   }
 }
 
-// Bytes of the text that are so many columns wide at most.
+// Number of bytes of the text that fit into that many columns.
 static int fitting(const char *s, int columns)
 {
   int n = 0;
@@ -57,7 +57,7 @@ void progress_show(void *arg, const struct mica_progress *m)
 {
   struct progress *p = arg;
   double now = now_seconds();
-  if (m->done <= 0 || strncmp(p->stage, m->stage, sizeof p->stage - 1)) { // its end is guessed from its own beginning
+  if (m->done <= 0 || strncmp(p->stage, m->stage, sizeof p->stage - 1)) { // each stage's end is estimated from its own start
     p->start = now;
     snprintf(p->stage, sizeof p->stage, "%s", m->stage);
   }

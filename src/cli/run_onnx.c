@@ -1,5 +1,5 @@
-// mica run of a model in the format of ONNX: its programs by the interpreter or compiled, and between them the nodes that
-// were left by their simple functions. Reads a folder that `mica import --out` wrote; optimized graphs are taken if they are there.
+// mica run of an ONNX model: its programs by the interpreter or compiled, and between them the left nodes by their simple functions. Reads a folder
+// from `mica import --out`, and uses its optimized graphs if there are any.
 #include "cli/cli.h"
 #include "export/folder.h"
 #include "front/front.h"
@@ -16,7 +16,7 @@ struct model_run {
   struct cli *c;
   struct onnx_model *m;
   const char *folder;           // of optimized graphs, or NULL
-  const struct onnx_cells **at; // by value
+  const struct onnx_cells **at; // for each value
   enum domain domain;
   bool cpu;
 };
@@ -66,7 +66,7 @@ static int read_input(struct model_run *r, const char *arg)
   return OK;
 }
 
-// Normal numbers; integers are 0 or 1, which are indices of most tables.
+// Normal numbers; integers are 0 or 1, which are valid indices of most tables.
 static int random_input(struct model_run *r, int v)
 {
   const struct onnx_value *value = &r->m->values[v];
@@ -85,7 +85,7 @@ static int random_input(struct model_run *r, int v)
   return OK;
 }
 
-// Elements of a value that is there: weights are read when they are first asked for.
+// Elements of a known value; weights are read at their first use.
 static const struct onnx_cells *cells_of(struct model_run *r, int v)
 {
   const struct onnx_value *value = &r->m->values[v];
@@ -109,7 +109,7 @@ static bool signatures_agree(const struct graph *a, const struct graph *b)
   return same;
 }
 
-// The program, or what it was optimized to.
+// The program, or its optimized graph.
 static int graph_of(struct model_run *r, const struct onnx_program *p, struct graph **g)
 {
   struct cli *c = r->c;
@@ -164,7 +164,7 @@ static int run_interpreted(struct model_run *r, struct graph *g, void **in, doub
   return OK;
 }
 
-// Inputs become float64. Whole numbers must lie in the ranges of the program's inputs.
+// Inputs become float64. Integers must be in the ranges of the program's inputs.
 static int inputs_of(struct model_run *r, const struct onnx_program *p, const struct graph *g, void **in)
 {
   int *t = NEWS(&r->c->mem, int, p->nin + 1);
@@ -191,7 +191,7 @@ static int run_program(struct model_run *r, const struct onnx_program *p)
     r->at[p->out[i]] = made[i] = onnx_cells_new(mem, v->type, &v->shape), out[i] = made[i]->f;
   }
   TRY(r->cpu ? run_compiled(r, g, p->name, in, out) : run_interpreted(r, g, in, out));
-  for (int i = 0; i < p->nout; i++) onnx_cells_from_doubles(made[i]); // what nodes compare was stored
+  for (int i = 0; i < p->nout; i++) onnx_cells_from_doubles(made[i]); // nodes compare stored values
   return OK;
 }
 
@@ -266,7 +266,7 @@ static json_t *summary(const struct onnx_value *v, const struct onnx_cells *x)
   return o;
 }
 
-// Names of files: what is no letter or digit becomes "_"; outputs are told apart by their number where that is not enough.
+// File names: characters other than letters and digits become "_"; a number distinguishes equal names.
 static const char *file_of(struct model_run *r, int i)
 {
   char *name = arena_printf(&r->c->mem, "%.100s", r->m->values[r->m->outputs[i]].name);

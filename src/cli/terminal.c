@@ -1,4 +1,4 @@
-// The abilities of a terminal: its columns, and whether it has colours. https://no-color.org says how a user refuses them.
+// A terminal's columns and colours. https://no-color.org defines how a user refuses colours.
 #include "base/visible.h"
 #include "cli/cli.h"
 
@@ -41,7 +41,7 @@ static void plain(FILE *f, const char *text, size_t n)
   str_free(&part);
 }
 
-// A line of a message: `error:` or `warning:` of the first, the mark below the source, the word `hint:`.
+// A line of a message: `error:` or `warning:` in the first, the mark below the source, the word `hint:`.
 static void message_line(FILE *f, const char *line, size_t n, bool first)
 {
   static const char hint[] = "  hint:";

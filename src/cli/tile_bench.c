@@ -1,7 +1,6 @@
-// mica tile bench: what kernels take on this machine's GPU (cuda/time.c), with --against only where their results are
-// those of a program in float64. With --arch they are compiled only, which needs no GPU: registers, spills, shared
-// memory. Everything is read before the GPU is asked for, so that what is wrong with the words is said on any machine.
-// Exit status 1: results are not the program's.
+// mica tile bench: times of kernels on this machine's GPU (cuda/time.c). With --against, a kernel is timed only if its results equal a program's in
+// float64. With --arch kernels are only compiled, which needs no GPU: registers, spills, shared memory. All arguments are checked before the GPU is
+// opened, so their errors are reported on any machine. Exit status 1: results differ from the program's.
 #include "cli/cli.h"
 #include "sim/against.h"
 #include "sim/tile_host.h"
@@ -12,28 +11,28 @@
 
 struct row {
   const char *word, *program;
-  struct arena mem; // of the buffers, while its turn lasts
+  struct arena mem; // of the buffers, while it is timed
   struct tile_words words;
   struct tile_program *p;
   struct tile_kernel *k;
-  struct graph *g; // of --against, or NULL
+  struct graph *g; // for --against, or NULL
   struct tile_host host;
   struct cuda_time t;
-  double flops, off; // of the program's products; the largest relative norm
+  double flops, off; // flops: of the program's products; off: largest relative norm
   bool timed;
 };
 struct bench {
   struct cli *c;
   struct row *rows;
-  int n, arch; // arch: of --arch, 0: time
+  int n, arch; // arch: of --arch; 0: time
   struct gpu *g;
   struct nvrtc *r;
   char commit[48];
 };
 
-// ---- what is asked for ----
+// ---- arguments ----
 
-// Settings of the word, and those of --set that it does not change.
+// Settings of the argument, and those of --set that it does not change.
 static int settings(struct cli *c, struct tile_words *w)
 {
   struct tile_setting *given, *set = NEWS(&c->mem, struct tile_setting, w->nset + c->nset + 1);
@@ -177,7 +176,7 @@ static void head(const struct bench *b)
   printf("%10s %10s %10s %8s %8s %9s %9s %7s  kernel\n", "median", "least", "most", "GB/s", "TFLOP/s", "off", "registers", "spilled");
 }
 
-// The first n rows: written anew after each, so that an interrupted run keeps what it measured.
+// The first n rows: written again after each, so that an interrupted run keeps its measurements.
 static int write_csv(const struct bench *b, int n)
 {
   struct cli *c = b->c;
@@ -196,7 +195,7 @@ static int write_csv(const struct bench *b, int n)
   return status;
 }
 
-// A failure of one kernel does not stop the others; the first such error is the command's.
+// A failure of one kernel does not stop the others; the command reports the first one.
 static int all(struct bench *b)
 {
   struct cli *c = b->c;

@@ -1,5 +1,4 @@
-// The GPU of `mica tile run --gpu`: the kernel is compiled by NVRTC, run on copies of the same inputs, and its outputs are
-// compared with the interpreter's.
+// mica tile run --gpu: compiles the kernel by NVRTC and runs it on copies of the same inputs. Its outputs are compared with the interpreter's.
 #include "cli/cli.h"
 #include "sim/tile_host.h"
 #include "cuda/cuda.h"
@@ -42,7 +41,7 @@ int tile_device_compare(struct cli *c, const struct tile_device *d, const struct
     if (!h->data[i] || !b->written) continue;
     int64_t elements = (int64_t)h->bytes[i] / tile_types[b->type].bytes;
     struct sim_difference x = sim_compare(b->type, d->host[i], h->data[i], elements);
-    bool fine = x.relative <= 1e-3; // not a number is not fine
+    bool fine = x.relative <= 1e-3; // false for NaN
     if (!fine) status = NO;
     if (fine && !output_wants_text(c)) continue;
     printf("%%%s: on the GPU %lld of %lld elements differ in bits, relative norm %.3g\n", b->name, (long long)x.other, (long long)elements,

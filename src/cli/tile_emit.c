@@ -18,7 +18,7 @@ int cli_tile_kernel(struct cli *c, const struct tile_program *p, struct tile_ker
   return *k ? OK : err_set(&c->err, ERR_OPTION, NOWHERE, "%s has no kernel %.60s", p->file, c->kernel ? c->kernel : "at all");
 }
 
-// As the kernel's own target chooses instructions, since C has every one that needs nobody beside the block.
+// Uses the instructions of the kernel's own target, since C supports all that do not leave the block.
 static int emit_c(struct cli *c, struct tile_program *p, struct tile_kernel *k)
 {
   struct str text = {0};

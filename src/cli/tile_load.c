@@ -1,4 +1,4 @@
-// mica tile: programs in the tile language from files, with their parameters.
+// mica tile: loads programs in the tile language, with their parameters.
 #include "cli/cli.h"
 #include "tile/tile.h"
 

@@ -1,7 +1,6 @@
-// mica tile run: a kernel in the interpreter, on random inputs or on given arrays. Prints what is wrong with it and what it costs,
-// with --against how far its results are from a tensor program's in float64, with --gpu whether a GPU computes the same, and
-// with --cpu whether the same kernel printed as C does. Exit status 1: the interpreter found a mistake, or the results are not
-// the program's, the GPU's, or those of C.
+// mica tile run: a kernel in the interpreter, on random or given inputs. Prints errors and costs. --against compares its results with a tensor
+// program in float64, --gpu with the GPU's, and --cpu with those of the kernel printed as C. Exit status 1: the interpreter found an error, or
+// results differ.
 #include "cli/cli.h"
 #include "sim/against.h"
 #include "sim/tile_host.h"
@@ -26,7 +25,7 @@ static int unknown_word(struct cli *c, const char *word)
   return err_hint(&c->err, "sizes and constants are given by --set NAME=VALUE"), s;
 }
 
-// The words as what fills buffers: a scale of random numbers, zeros, or an array.
+// Contents of buffers from arguments: a scale of random numbers, zeros, or an array.
 static int read_words(struct cli *c, const struct tile_kernel *k, int n, const char **words, struct tile_fill *fill)
 {
   for (int i = 0; i < n; i++) {
@@ -100,8 +99,7 @@ static int hold(struct cli *c, const struct against *a, const struct tile_host *
   return fine ? OK : NO;
 }
 
-// The program first: where it does not fit the kernel, that is said before the interpreter takes its time.
-// On the GPU and the CPU before the interpreter, which changes the buffers.
+// The program is read first: if it does not fit the kernel, that is reported before the interpreter runs.
 static int run(struct cli *c, struct tile_host *h, struct against *a, struct tile_device *d)
 {
   struct sim_report r;

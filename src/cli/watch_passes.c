@@ -1,4 +1,4 @@
-// mica optimize: what --dump and --stop-after print, and where MICA_TRACE goes. The library hands over text; here it is printed.
+// mica optimize: prints the output of --dump and --stop-after, and opens the file of MICA_TRACE. The library makes the text.
 #include "cli/cli.h"
 #include "drive/pass.h"
 

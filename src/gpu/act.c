@@ -1,13 +1,12 @@
-// Candidates run and timed.
+// Runs and times candidates.
 //
-// The first launches of a kernel may load it, so they are no part of a graph.
+// The first launches of a kernel may load it, so they are not captured in a graph.
 //
-// A run begins with outputs and workspace full of not-a-number, so what a candidate leaves out or reads too early shows
-// in the result. It is followed, without a pause, by a run on other inputs that writes to the same workspace: what a
-// kernel of the second overwrites while the first still needs it shows too. Guards around outputs and workspace must
-// stay as they are, and what was zero must be zero again.
+// Outputs and workspace are NaN at the start of a run, so values that a candidate does not write, or reads too early, show in the result. A run is
+// followed at once by a run on other inputs in the same workspace. This shows data of the first run that the second overwrites too early. Guard bytes
+// around outputs and workspace must not change, and the zeroed part must be zero again.
 //
-// Times are those of a graph of many launches, by the device's clock; candidates take turns, replay by replay.
+// Times are those of a graph of many launches by the device's clock; candidates alternate, replay by replay.
 #include "gpu/stage.h"
 #include "base/memory.h"
 
@@ -18,7 +17,7 @@ enum { ZEROS = 1 << 14, POISON = 0xff, MOST_TIMED = 256, MOST_REPLAYS = 1024 };
 
 static int end_record(struct stage *s, int status, struct gpu_graph **out, struct err *e)
 {
-  struct err second = {0}; // a recording ends in any case; the first error is the one to tell
+  struct err second = {0}; // a recording ends in any case; the first error is reported
   int end = gpu_record_end(s->g, out, status == OK ? e : &second);
   if (status == OK) return end;
   gpu_graph_close(*out);
@@ -57,7 +56,7 @@ static int record_run(struct stage *s, const struct loaded *l, struct gpu_graph 
   return end_record(s, status, graph, e);
 }
 
-// A state is in the place of its output before.
+// A state replaces its output before.
 static int put_states(struct stage *s, const struct code *c, struct err *e)
 {
   for (int i = 0; i < c->nstate; i++)
@@ -87,7 +86,7 @@ static int look_at_outputs(const struct stage *s, struct err *e)
   return OK;
 }
 
-// The guards of the workspace, and what is to be zero.
+// The guards of the workspace, and its part that must be zero.
 static int look_at_work(struct stage *s, const struct loaded *l, struct err *e)
 {
   char guard[GUARD], zeros[ZEROS];
@@ -121,8 +120,8 @@ static bool same_outputs(const struct stage *s)
 struct running {
   const struct loaded *l;
   struct gpu_graph *graph;
-  bool differs, compares, stays; // compares: outputs stay on the device; stays: they are asked for later
-  double seconds;                // the least of a graph
+  bool differs, compares, stays; // compares: outputs stay on the device; stays: they are requested later
+  double seconds;                // shortest time of a graph
 };
 
 static int replay_timed(struct stage *s, struct running *run, struct err *e)
@@ -157,7 +156,7 @@ int stage_first(struct stage *s, struct err *e)
   return take_from(s, s->compare.first, s->map.first, e);
 }
 
-// Outputs go to the other side only if two runs differ.
+// Outputs are copied to the host only if two runs differ.
 static int compare_run(struct stage *s, struct running *run, int r, struct err *e)
 {
   bool same = true;
@@ -195,7 +194,7 @@ int stage_run(struct stage *s, struct wire *in, struct wire *out, struct err *e)
   if (status == OK) status = record_run(s, run.l, &run.graph, e);
   for (int r = 0; r < repeats && status == OK; r++) status = one_run(s, &run, r, e);
   gpu_graph_close(run.graph);
-  struct err second = {0}; // counters that were left behind must not meet the next candidate
+  struct err second = {0}; // counters left nonzero must not affect the next candidate
   if (status != OK) gpu_fill(s->g, s->zero, 0, (size_t)(s->nwork * s->zero_bytes), &second);
   wire_put(out, run.differs);
   wire_put_real(out, run.seconds / both);
@@ -212,7 +211,7 @@ int stage_outputs(struct stage *s, struct wire *in, struct err *e)
   if (status == OK) status = look_at_outputs(s, e);
   if (status == OK) status = look_at_work(s, l, e);
   if (status == OK) take_outputs(s, s->map.first);
-  struct err second = {0}; // counters that were left behind must not meet the next candidate
+  struct err second = {0}; // counters left nonzero must not affect the next candidate
   if (status != OK) gpu_fill(s->g, s->zero, 0, (size_t)(s->nwork * s->zero_bytes), &second);
   return status;
 }
@@ -242,7 +241,7 @@ static int read_times(struct stage *s, struct wire *in, struct timing_job *t, st
   return OK;
 }
 
-// The clocks sink while the host compiles, and rise again under load.
+// Clocks fall while the host compiles, and rise again under load.
 static int warm_up(struct stage *s, const struct timing_job *t, struct err *e)
 {
   double until = now_seconds() + t->warm_up;
@@ -253,7 +252,7 @@ static int warm_up(struct stage *s, const struct timing_job *t, struct err *e)
   return OK;
 }
 
-// In each replay another candidate is the first one.
+// Each replay starts with another candidate.
 static int replay_all(struct stage *s, const struct timing_job *t, double *seconds, struct err *e)
 {
   struct gpu_graph *turn[MOST_TIMED];

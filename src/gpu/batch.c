@@ -1,7 +1,6 @@
-// Programs on their way to machine code: CUDA C++ is printed by one thread, since programs share the arena in which printing
-// still makes expressions; then a thread sees to compiling while the caller goes on, say with a race of those before. The database
-// is asked before and told after, by the caller: a quick race is remembered by program, so that one that was stopped loses little, and
-// an exact one as a whole, because its figures are compared.
+// Programs that are being compiled. One thread prints CUDA C++, since programs share the arena in which printing allocates expressions. Then a thread
+// waits for the compilers while the caller continues, for example with a race of earlier programs. The caller reads and writes the database. Quick
+// races are stored by program, so an interrupted one loses little; exact races are stored as a whole, because their figures are compared.
 #include "gpu/rank.h"
 #include "base/memory.h"
 #include "base/trace.h"
@@ -12,9 +11,9 @@
 
 struct job_thread {
   pthread_t id;
-  struct guard *guard; // of who waits for it
+  struct guard *guard; // guard of the waiting thread
   struct compilation *work;
-  bool good; // there was memory
+  bool good; // no allocation failed
   struct shortage lack;
 };
 
@@ -29,7 +28,7 @@ static void make_codes(struct gpu_batch *b)
   }
 }
 
-// ---- what is remembered ----
+// ---- stored results ----
 
 static void look_up_each(struct gpu_batch *b, const char *identity)
 {
@@ -75,7 +74,7 @@ static int start(struct gpu_batch *b, struct err *e)
   if (session_worker(b->s, e) || gpu_forge_ready(f, e)) return e->status;
   make_codes(b);
   int arch = gpu_runs_on(b->programs[0]->gpu);
-  // Code that is tried once is not put into the database, but may have been prepared there.
+  // Code that is tried once is not stored in the database, but may have been prepared there.
   const struct compile_with how = {.c = &f->by,
                                    .processes = f->processes,
                                    .db = b->o.db,
@@ -119,7 +118,7 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   return OK;
 }
 
-// The race reports faults of the reference.
+// The race reports errors of the reference.
 void gpu_batch_wait(struct gpu_batch *b)
 {
   const struct problem *p;

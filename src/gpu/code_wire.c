@@ -1,4 +1,4 @@
-// Code as bytes, and back. The source of kernels stays behind.
+// Code as bytes, and back. The source of kernels is not sent.
 #include "gpu/wire.h"
 
 #include <string.h>

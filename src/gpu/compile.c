@@ -1,26 +1,25 @@
-// Kernels to machine code. The sources of all candidates are compiled together, each different one once, on all cores;
-// machine code is remembered in the database under its source, the architecture and the compiler's version. The
-// database is asked and told by one thread.
+// Compiles kernels to machine code. The sources of all candidates are compiled together on all cores, each distinct one once. Machine code is stored
+// in the database, keyed by its source, the architecture and the compiler's version. One thread reads and writes the database.
 #include "gpu/session.h"
 #include "base/memory.h"
 #include "base/doc.h"
 
 #include <string.h>
 
-struct unit { // a source
+struct unit { // one source
   const char *name, *source, *key;
-  struct arena mem; // of the thread that compiles it
+  struct arena mem; // of the compiling thread
   struct cubin cubin;
   int status;
-  bool known, stored; // before: by the run, in the database
+  bool known, stored; // already compiled by the run; found in the database
   struct err err;
 };
 struct compilation {
   struct compile_with how;
   double start, seconds;
-  int arch, nunits, ncodes, *unit; // unit: of each kernel of each code, in their order
+  int arch, nunits, ncodes, *unit; // unit: for each kernel of each code, in order
   struct unit *units;
-  int *todo, ntodo; // that the database does not have
+  int *todo, ntodo; // those that the database does not have
 };
 
 static int nvrtc(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out, struct err *e)
@@ -60,7 +59,7 @@ static bool recall(struct arena *mem, struct db *db, struct unit *u)
   return u->stored = good;
 }
 
-// A database that cannot be written costs the next run time, and nothing else.
+// If the database cannot be written, only the next run is slower.
 static void remember(struct db *db, const struct unit *u)
 {
   struct err e = {0};
@@ -70,7 +69,7 @@ static void remember(struct db *db, const struct unit *u)
   db_put(db, u->key, json, u->cubin.bytes, u->cubin.n, &e);
 }
 
-// ---- what the run has ----
+// ---- code compiled by this run ----
 
 static bool find(struct compiled *c, struct unit *u)
 {
@@ -95,7 +94,7 @@ static void note(struct compiled *c, const struct unit *u)
 
 // ---- compiling ----
 
-// Sources that were not begun at the deadline are left.
+// Sources that were not begun at the deadline are skipped.
 static void compile_one(void *arg, int i, int worker)
 {
   (void)worker;

@@ -1,6 +1,6 @@
-// Processes that compile. NVRTC cannot be interrupted, and there are kernels that it takes minutes for; a process can be ended,
-// after a stop or when the time of a batch is over. Each compiles one source at a time, and as many run as sources are asked for at
-// the same time. If no process is a worker of this build the caller compiles in its own.
+// Compiler processes. NVRTC cannot be interrupted, and some kernels take it minutes. A process can be ended after a stop, or when the time of a batch
+// is over. Each compiles one source at a time, and as many run as sources are requested at once. If no executable is a worker of this build, the
+// caller compiles in its own process.
 #include "gpu/session.h"
 #include "base/memory.h"
 #include "gpu/wire.h"
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum { MOST = 256 };
-static const double START = 30; // seconds for a process to answer that it is a worker
+static const double START = 30; // seconds for a process to answer as a worker
 
 struct compilers_maker {
   struct child process;
@@ -20,8 +20,8 @@ struct compilers_maker {
 struct compilers {
   char path[512];
   char **env;
-  pthread_mutex_t lock; // of what follows
-  bool unfit;           // what was started is no worker of this build
+  pthread_mutex_t lock; // protects the fields below
+  bool unfit;           // the started executable is not a worker of this build
   struct compilers_maker m[MOST];
 };
 
@@ -54,7 +54,7 @@ void compilers_close(struct compilers *p)
   mem_free(p);
 }
 
-// ---- one of them ----
+// ---- one process ----
 
 static int ask(struct compilers_maker *m, enum request kind, const struct wire *in, const struct patience *until, struct wire *out, struct err *e)
 {
@@ -70,7 +70,7 @@ static int ask(struct compilers_maker *m, enum request kind, const struct wire *
 static int answer(struct wire *out, struct err *e)
 {
   struct err said;
-  wire_get(out); // whether the device is lost: there is none
+  wire_get(out); // whether the device is lost: this worker has none
   wire_get_error(out, &said);
   if (said.status != OK) *e = said;
   return (int)said.status;
@@ -87,7 +87,7 @@ static bool is_worker(struct compilers_maker *m)
   return good;
 }
 
-// One that is idle, else a new one; NULL: none can be had.
+// An idle process, else a new one; NULL: none is available.
 static struct compilers_maker *take(struct compilers *p)
 {
   struct compilers_maker *m = NULL;
@@ -107,7 +107,7 @@ static void put_back(struct compilers *p, struct compilers_maker *m, bool unfit)
   pthread_mutex_unlock(&p->lock);
 }
 
-// ---- a source ----
+// ---- one source ----
 
 static int read_cubin(struct arena *mem, struct wire *out, struct cubin *c, struct err *e)
 {

@@ -1,6 +1,6 @@
-// References on the GPU. The program is code of plain kernels, one for each mode (plain.h); inputs stay on the device while
-// the same program is asked about on the same inputs. The referee checks the values as they are, once for each inputs; rounded and moved values
-// are the GPU's only on inputs that he accepted. If he does not agree, the GPU is not asked again in this job, and the CPU's numbers count.
+// References on the GPU. The program becomes code of plain kernels, one code for each mode (plain.h). Inputs stay on the device while the same
+// program is evaluated on them. The referee checks unmodified values once for each set of inputs. Rounded and perturbed values are taken from the GPU
+// only for inputs that it accepted. After a disagreement the GPU is not used again in this job, and the CPU's numbers count.
 #include "gpu/gpu.h"
 #include "base/memory.h"
 #include "base/trace.h"
@@ -14,28 +14,28 @@
 #include <stdarg.h>
 #include <string.h>
 
-static const double LARGE = 5e8, LIMIT = 60; // operations from which on the GPU is worth its start; seconds of a run
+static const double LARGE = 5e8, LIMIT = 60; // operations from which the GPU pays; seconds of a run
 static const double MOST_MEMORY = 0.9;
 static const size_t PIECE = 1 << 20;
-static const int64_t REST = INT64_C(1) << 30; // bytes on the device from which on they are given back between runs
+static const int64_t REST = INT64_C(1) << 30; // bytes on the device from which they are freed between runs
 enum { MOST_APPROVED = 4 };
 
 struct gpu_evaluator {
-  struct reference64_device device; // first
+  struct reference64_device device; // must be first
   struct gpu_evaluator_opts o;
   struct gpu_worker *w;
   struct gpu_evidence seen;
   bool distrusted;
   struct arena mem;              // of the program
   struct graph *g;               // NULL: none yet
-  struct code code[PLAIN_MODES]; // by mode
-  int id[PLAIN_MODES];           // in the worker; -1: not loaded
-  uint64_t inputs;               // hash of those on the device
+  struct code code[PLAIN_MODES]; // for each mode
+  int id[PLAIN_MODES];           // number in the worker; -1: not loaded
+  uint64_t inputs;               // hash of the inputs on the device
   bool staged;
-  int64_t bytes;                    // on the device, as long as they are staged
-  uint64_t approved[MOST_APPROVED]; // hashes of inputs of the program that the referee accepted, in a ring
-  int napproved;                    // of them, since the program came
-  char slow[GRAPH_KEY];             // the last program of which a run took too long; "": none
+  int64_t bytes;                    // bytes on the device while they are staged
+  uint64_t approved[MOST_APPROVED]; // hashes of the program's inputs that the referee accepted, in a ring buffer
+  int napproved;                    // number of them since the program was set
+  char slow[GRAPH_KEY];             // the last program with a run that took too long; "": none
 };
 
 int gpu_reference_read(const char *name, enum gpu_reference *out, struct err *e)
@@ -56,7 +56,7 @@ int gpu_reference_read(const char *name, enum gpu_reference *out, struct err *e)
   return str_free(&all), (int)e->status;
 }
 
-// ---- what is not computed here ----
+// ---- programs left to the CPU ----
 
 static PRINTF(2, 3) int refuse(struct gpu_evaluator *v, const char *fmt, ...)
 {
@@ -67,7 +67,7 @@ static PRINTF(2, 3) int refuse(struct gpu_evaluator *v, const char *fmt, ...)
   return v->seen.refused++, NO;
 }
 
-// Operations, roughly: multiply-adds of products and elements of everything else.
+// Approximate operations: multiply-adds of products and elements of all other operators.
 static double operations(const struct graph *g)
 {
   double sum = reference64_products(g);
@@ -135,7 +135,7 @@ static int take_program(struct gpu_evaluator *v, const struct graph *g, const st
 
 // ---- its inputs ----
 
-struct hashing { // of an input, by pieces
+struct hashing { // of an input, in pieces
   const char *p;
   size_t bytes;
   uint64_t *piece;
@@ -278,7 +278,7 @@ void gpu_evaluator_expect(struct gpu_evaluator *v, const struct graph *g, stop_f
   if (v && is_worth_it(v, g)) open_worker(v, stop, &later);
 }
 
-// ---- ahead ----
+// ---- compiling in advance ----
 
 struct gpu_ahead {
   struct gpu_forge *forge;
@@ -291,8 +291,8 @@ struct gpu_ahead {
   pthread_t thread;
 };
 
-// The forge knows them from then on. One graph comes after the other, so that a race that needs kernels now does not wait for all of them. Faults are
-// told where a reference is computed.
+// Compiles the kernels into the forge, one graph after the other, so that a race that needs kernels now does not wait for all. Errors are reported
+// when a reference is computed.
 static void compile_ahead(void *arg)
 {
   struct gpu_ahead *a = arg;
@@ -338,7 +338,7 @@ struct gpu_ahead *gpu_ahead_open(const struct gpu_evaluator *v, int arch, int n,
   int most = 0;
   for (int i = 0; v && i < n; i++)
     if (is_worth_it(v, g[i]) && !eval_orders_count(g[i])) worth[most++] = g[i];
-  struct err later = {0}; // told where a reference is computed; the forge is ready before there are two threads
+  struct err later = {0}; // reported when a reference is computed; the forge must be ready before there are two threads
   if (!most || gpu_forge_ready(v->o.forge, &later)) return arena_close(&mem), NULL;
   struct gpu_ahead *a = mem_handle(sizeof *a, &ahead_kind);
   *a = (struct gpu_ahead){v->o.forge, arch, most, worth, stop, guard_here(), trace_here(), mem, 0};
@@ -352,7 +352,7 @@ void gpu_ahead_close(struct gpu_ahead *a)
   if (a) drop_ahead(a);
 }
 
-// Memory of the device is others' until the next run.
+// Frees the device's memory until the next run.
 void gpu_evaluator_rest(struct gpu_evaluator *v)
 {
   const struct buffers none = {0};
@@ -362,7 +362,7 @@ void gpu_evaluator_rest(struct gpu_evaluator *v)
   v->staged = false;
 }
 
-// ---- all of it ----
+// ---- the whole evaluator ----
 
 static void drop(void *v) { gpu_evaluator_close(v); }
 static const struct mem_kind kind = {.close = drop};

@@ -1,6 +1,5 @@
-// Which executable is a worker: the one that is given, that of $MICA_WORKER, `mica` in the folder of this library or
-// executable or in the bin beside it, `mica` in PATH. The library may be loaded by any program, Python for one, which
-// is no worker itself.
+// Finds the worker's executable: the given one, that of $MICA_WORKER, `mica` beside this library or executable or in the bin folder next to it, or
+// `mica` in PATH. The library may be loaded by any program, such as Python, which is not a worker itself.
 #include "gpu/wire.h"
 
 #include <dlfcn.h>

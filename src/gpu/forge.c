@@ -1,5 +1,5 @@
-// Machine code of a whole run. Races, proofs and what is saved in the end ask for the same kernels again and again; here each source
-// is compiled once. All that costs time is made when it is first needed: a run that is remembered opens no compiler.
+// Machine code of a whole run. Races, proofs and saved folders request the same kernels repeatedly; each source is compiled once here. Costly parts
+// are made when they are first needed: a run that is recalled starts no compiler.
 #include "gpu/session.h"
 #include "base/memory.h"
 

@@ -1,6 +1,6 @@
-// Outputs against the reference: the relative norm of the difference, which is what rounding bounds, and each element
-// by itself, since a norm over many does not see a few that are missing. An element may be 8 times as much off as the
-// norm, relative to itself and to the root mean square of all. If that fails, effects of underflow are allowed too (rt/underflow.c).
+// Compares outputs with the reference: the relative norm of the difference, which rounding bounds, and each element, since a norm over many elements
+// does not show a few wrong ones. An element may deviate by 8 times the norm's tolerance, relative to itself and to the root mean square of all. If
+// that fails, effects of underflow are allowed too (rt/underflow.c).
 #include "gpu/compare.h"
 #include "base/memory.h"
 
@@ -9,20 +9,20 @@
 enum { PIECE = 1 << 15, STRIP = 256, ELEMENT = 8 };
 
 struct sums {
-  double difference, norm, worst; // squares; the largest difference over |value| + typical
-  int64_t bad, at;                // the first element that is not finite and ought to be, and the worst; -1: none
+  double difference, norm, worst; // sums of squares; the largest difference over |value| + typical
+  int64_t bad, at;                // bad: first element that is not finite and should be; at: the worst one; -1: none
 };
 struct comparison {
   enum dtype t;
   int64_t n;
   const void *x, *y;     // y: values of the dtype, or NULL
-  const double *ref;     // else these
-  double norm;           // of the expected values, squared
-  double typical, least; // least: added to what is typical
+  const double *ref;     // otherwise these
+  double norm;           // sum of squares of the expected values
+  double typical, least; // least: added to the typical size
   struct sums *piece;
 };
 
-// Elements from .. from + n, n <= STRIP; `room` for those that have to be converted.
+// Elements from .. from + n, n <= STRIP; `room`: memory for converted elements.
 static const double *expected(const struct comparison *c, int64_t from, int64_t n, double room[STRIP])
 {
   if (c->y) num_read_all(c->t, c->y, from, n, room);
@@ -42,12 +42,12 @@ static void norm_piece(void *arg, int piece, int worker)
   c->piece[piece].norm = norm;
 }
 
-// One after the other: where an element is off by more than any before, or something is not finite.
+// One element at a time: for elements that deviate more than any before, or are not finite.
 static void compare_each(const struct comparison *c, struct sums *s, int64_t from, int64_t n, const double *x, const double *y)
 {
   const double largest = dtype_largest(c->t);
   for (int64_t i = 0; i < n; i++) {
-    if (!(fabs(y[i]) <= largest)) continue; // no value of the dtype is right
+    if (!(fabs(y[i]) <= largest)) continue; // any value of the dtype is accepted
     if (!isfinite(x[i])) {
       if (s->bad < 0) s->bad = from + i;
       continue;
@@ -58,7 +58,7 @@ static void compare_each(const struct comparison *c, struct sums *s, int64_t fro
   }
 }
 
-// Most blocks have nothing worse than the ones before: a loop without branches says so.
+// Most blocks contain no larger deviation than earlier ones; a loop without branches tests that.
 static bool is_no_worse(const struct comparison *c, const struct sums *s, int64_t n, const double *x, const double *y, double *difference)
 {
   const double largest = dtype_largest(c->t), worst = s->worst, typical = c->typical;
@@ -66,7 +66,7 @@ static bool is_no_worse(const struct comparison *c, const struct sums *s, int64_
   int64_t more = 0;
   for (int64_t i = 0; i < n; i++) {
     const double d = fabs(x[i] - y[i]);
-    more += !(d <= worst * (fabs(y[i]) + typical)) | !(fabs(y[i]) <= largest); // of what is not finite, too
+    more += !(d <= worst * (fabs(y[i]) + typical)) | !(fabs(y[i]) <= largest); // also for values that are not finite
     sum += d * d;
   }
   return *difference = sum, !more;
@@ -128,7 +128,7 @@ static struct sums compare(struct comparison *c)
 
 static double relative(const struct sums *s) { return s->norm > 0 ? sqrt(s->difference / s->norm) : sqrt(s->difference); }
 
-// floor: of the norm of the difference, what underflow explains.
+// floor: the part of the difference's norm that underflow explains.
 static int check_one(const struct problem *p, int which, const void *out, double floor, struct check_answer *a, struct err *e)
 {
   const struct tensor *t = &p->g->tensors[p->outs[which]];
@@ -186,7 +186,7 @@ bool compare_fine(const struct problem *p, const struct compare_sums *x, struct 
   return true;
 }
 
-// Rounding in another order changes a result by much less than the allowed error.
+// Another order of rounding changes a result by much less than the allowed error.
 int check_repeats(const struct problem *p, void *const *one, void *const *other, struct check_answer *a, struct err *e)
 {
   for (int i = 0; i < p->b->nout; i++) {

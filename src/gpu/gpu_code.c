@@ -1,10 +1,10 @@
-// Device programs as code: what a launch needs, with all sizes evaluated, and the source of each kernel. Kernels with
-// the same source are one.
+// Device programs as code: the data of each launch, with all sizes evaluated, and the source of each kernel. Kernels with the same source are stored
+// once.
 #include "gpu/gpu.h"
 
 #include <string.h>
 
-// A kernel of the tile language, or an operator of all ranks: equal ones are named after the first launch.
+// A kernel of the tile language, or a collective; equal ones are named after the first launch.
 static int print_kernel(const struct code *c, const struct launch *l, const char *name, int arch, struct str *s, struct err *e)
 {
   if (!l->meet.ranks) return cuda_print(l->p, l->k, arch, s, e);
@@ -20,7 +20,7 @@ static const char *name_of(struct arena *mem, const struct code *c, const struct
 {
   if (!l->meet.ranks) return cuda_kernel_name(mem, l->k);
   const struct code_launch *first = c->launch;
-  while (!same_meeting(&first->meet, &l->meet)) first++; // that of l is there
+  while (!same_meeting(&first->meet, &l->meet)) first++; // ends at l at the latest
   return first->name;
 }
 
@@ -117,7 +117,7 @@ static int meeting_launch(struct arena *mem, const struct launch *l, int process
 
 static void states(struct arena *mem, const struct graph *g, struct code *c)
 {
-  if (!g) return; // kernels that came without one
+  if (!g) return; // kernels without a graph
   int outs = 0, *ins = NEWS(mem, int, graph_inputs(g, NULL) + 1);
   graph_inputs(g, ins);
   c->state = NEWS(mem, struct code_state, graph_outputs(g, NULL) + 1);

@@ -1,4 +1,4 @@
-// The kernel that compares outputs, made for the types of programs, and what its sums say.
+// The comparing kernel, generated for the types of programs, and the evaluation of its sums.
 #include "gpu/compare.h"
 #include "base/trace.h"
 #include "gpu/plain.h"
@@ -8,7 +8,7 @@
 
 extern const char gpu_compare_head_text[], gpu_compare_text[];
 
-static const int64_t WORTH = 1 << 18, MOST = INT64_C(1) << 29; // elements of all outputs: fewer the CPU compares as fast; more take too much memory
+static const int64_t WORTH = 1 << 18, MOST = INT64_C(1) << 29; // elements of all outputs: with fewer the CPU is as fast; more need too much memory
 
 const char *compare_source(struct arena *mem)
 {

@@ -1,5 +1,5 @@
-// Races in the database. The key has all that a result depends on: programs, reference, GPU and driver, Mica's sources.
-// Figures are kept as they were measured; a recalled race says so.
+// Stores races in the database. The key covers everything that a result depends on: programs, reference, GPU and driver, Mica's sources. Figures are
+// stored as measured; a recalled race says so.
 #include "gpu/rank.h"
 #include "base/doc.h"
 #include "base/memory.h"
@@ -57,7 +57,7 @@ void keep_race(struct db *db, const char *key, int n, const struct device_progra
   json_decref(root);
 }
 
-// ---- and back ----
+// ---- reading ----
 
 static void time_of(const json_t *a, struct gpu_time *t)
 {
@@ -92,7 +92,7 @@ static bool result_of(struct arena *mem, const json_t *o, struct gpu_result *r)
   return true;
 }
 
-// A row that cannot be read is as good as none, and so is one whose winner's times were disturbed.
+// A row that cannot be read, or whose winner's times were disturbed, counts as missing.
 bool keep_recall(struct arena *mem, struct db *db, const char *key, int n, struct gpu_race *out)
 {
   char *text;
@@ -111,7 +111,7 @@ bool keep_recall(struct arena *mem, struct db *db, const char *key, int n, struc
   return good;
 }
 
-// ---- a quick race, by program ----
+// ---- quick races, by program ----
 
 bool keep_timed(const struct gpu_result *x) { return x->verdict == GPU_FINE && x->cold.replays > 0; }
 

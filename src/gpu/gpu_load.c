@@ -1,5 +1,5 @@
-// A candidate on the device: modules and kernels of its machine code, plans of its products. Addresses and tensor maps
-// are made when it is launched, because each launch of a graph has other ones.
+// A candidate on the device: modules and kernels of its machine code, plans of its products. Addresses and tensor maps are made at launch, because
+// each launch in a graph has others.
 #include "gpu/stage.h"
 #include "base/memory.h"
 

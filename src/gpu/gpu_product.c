@@ -1,6 +1,5 @@
-// Products by the vendor's library. It proposes several algorithms, best first by a model of its own; the one that is
-// taken is the fastest here, on the candidate's own buffers. The choice for a product holds for all candidates that
-// have it.
+// Products by the vendor's library. It proposes several algorithms, ordered by its own model. The fastest one, timed on the candidate's buffers, is
+// used. The choice is shared by all candidates with that product.
 #include "gpu/stage.h"
 
 #include <math.h>
@@ -14,7 +13,7 @@ static int known(const struct stage *s, const struct blas_product *mul)
   return -1;
 }
 
-// Once outside of a graph, as the library loads what it needs then. NO: it does not run.
+// Runs once outside of a graph, because the library then loads its code. NO: the algorithm does not run.
 static int try_one(struct stage *s, struct loaded *l, int launch, struct err *e)
 {
   struct err mine = {0};
@@ -22,7 +21,7 @@ static int try_one(struct stage *s, struct loaded *l, int launch, struct err *e)
   return gpu_wait(s->g, e);
 }
 
-// An algorithm that does not run is infinitely slow.
+// An algorithm that does not run has infinite time.
 static int time_one(struct stage *s, struct loaded *l, int launch, double *seconds, struct err *e)
 {
   struct gpu_graph *graph;

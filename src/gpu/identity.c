@@ -1,12 +1,12 @@
-// The GPU and its driver by name. Linux's driver says both in files, which takes no time; where it does not, or where
-// GPUs of different kinds are in the machine, the driver is asked, which takes a moment.
+// The GPU and its driver by name. Linux's driver has both in files, which are fast to read. If they are missing, or GPUs of different kinds are
+// installed, the driver is queried, which takes longer.
 #include "gpu/wire.h"
 
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
 
-// The rest of the line behind `words`; false: there is no such line.
+// The rest of the line after `words`; false: there is no such line.
 static bool line_of(const char *path, const char *words, char *out, size_t room)
 {
   char line[512];
@@ -37,7 +37,7 @@ bool identity_by_files(const char *root, char out[160])
   globfree(&found);
   snprintf(path, sizeof path, "%.400s/version", root);
   if (!good || !line_of(path, "Kernel Module", version, sizeof version)) return false;
-  const char *number = version; // the first word that begins as 570.86.15 does
+  const char *number = version; // the first word in the form of 570.86.15
   while (*number && !(number[strspn(number, "0123456789")] == '.' && strspn(number, "0123456789")))
     number += strcspn(number, " "), number += strspn(number, " ");
   snprintf(out, 160, "%s, driver %.*s", model, (int)strcspn(number, " "), number);

@@ -1,8 +1,8 @@
-// Is this machine fit for races of a program? Asked before the search, which may take long: a compiler, a driver that takes what it
-// makes, the GPU that the kernels are for, memory for inputs and outputs.
+// Checks before a long search that this machine can race programs: a compiler, a driver that loads its output, the right GPU, and memory for inputs
+// and outputs.
 #include "gpu/session.h"
 
-enum { CACHES = 2 }; // of the size of L2, which are written to empty it
+enum { CACHES = 2 }; // buffers of the size of L2 that are written to flush it
 static const double MB = 1 << 20;
 
 static int check_driver(const struct gpu_forge *f, const struct gpu_facts *g, struct err *e)
@@ -35,7 +35,7 @@ int gpu_machine_check(struct gpu_worker *w, const struct gpu_forge *f, const str
 int gpu_machine_open(struct gpu_forge *f, const struct gpu_need *n, stop_flag stop, struct gpu_worker **out, struct err *e)
 {
   const struct gpu_worker_opts o = {.stop = stop};
-  int status = gpu_worker_open(&o, out, e); // which starts while the compiler is looked for
+  int status = gpu_worker_open(&o, out, e); // it starts while the compiler is looked up
   if (status == OK) status = gpu_forge_ready(f, e);
   return status == OK ? gpu_machine_check(*out, f, n, e) : status;
 }

@@ -10,14 +10,14 @@
 #include <unistd.h>
 
 enum { NON_BLOCKING = 1, ALREADY = 704, TOLD_BYTES = 4096, LAZY_PEER = 1 };
-static const int64_t GRAIN = 2 << 20; // bytes of device memory that a handle stands for
+static const int64_t GRAIN = 2 << 20; // granularity of device memory that a handle covers
 
-struct peer_entry {                 // what a rank tells the others
-  uint64_t address, context, space; // space: of process numbers
-  int32_t process, device, nccl;    // nccl: it has the library
-  int32_t reaches, open;            // it reaches the memory of all; it may write there
+struct peer_entry {                 // data that a rank sends to the others
+  uint64_t address, context, space; // space: the namespace of process ids
+  int32_t process, device, nccl;    // nccl: the library is installed
+  int32_t reaches, open;            // reaches: it can access the memory of all; open: it may write there
   struct cu_ipc handle;
-  struct nccl_id id; // of rank 0
+  struct nccl_id id; // from rank 0
 };
 _Static_assert(sizeof(struct peer_entry) <= GPU_PEERS_ENTRY, "an entry has room in its slot");
 _Static_assert((int)MEETING_MOST_RANKS == (int)M_RANKS, "as many ranks meet on the host as on GPUs");
@@ -26,10 +26,10 @@ struct gpu_peers {
   struct gpu *g;
   struct gpu_peers_wish w;
   struct meet_world world;
-  uint32_t *told; // memory of the host that kernels write
+  uint32_t *told; // host memory that kernels write
   gpu_address own, gathered;
-  gpu_address opened[MEETING_MOST_RANKS]; // by handle
-  bool direct, told_others, connected;    // told_others: they know the memory; connected: their kernels may write there
+  gpu_address opened[MEETING_MOST_RANKS]; // for each handle
+  bool direct, told_others, connected;    // told_others: they know the memory; connected: their kernels may write to it
   struct nccl nccl;
   void *comm;
 };
@@ -65,7 +65,7 @@ static int take(struct gpu_peers *p, struct err *e)
 
 // ---- the others' memory ----
 
-// Two containers may have processes of one number.
+// Processes in two containers may have the same id.
 static uint64_t process_space(void)
 {
   struct stat st;
@@ -82,7 +82,7 @@ static bool reach_context(struct gpu_peers *p, const struct peer_entry *x)
   return !code || code == ALREADY;
 }
 
-// By its handle, which the driver opens where the devices reach each other.
+// Opens it by its handle, which the driver permits if the devices reach each other.
 static bool reach_process(struct gpu_peers *p, int rank, const struct peer_entry *x)
 {
   return !p->g->ipc_open(&p->opened[rank], x->handle, LAZY_PEER);
@@ -104,7 +104,7 @@ static void tell(struct gpu_peers *p)
   __atomic_store_n(&entry(p, p->w.rank, 1)->open, 1, __ATOMIC_SEQ_CST);
   *x = (struct peer_entry){
       .address = p->own, .context = (uintptr_t)p->g->context, .space = process_space(), .process = (int32_t)getpid(), .device = p->g->device};
-  if (p->g->ipc_get(&x->handle, p->own)) memset(&x->handle, 0, sizeof x->handle); // those of this process do without
+  if (p->g->ipc_get(&x->handle, p->own)) memset(&x->handle, 0, sizeof x->handle); // ranks of this process need no handle
 }
 
 static int none_reaches(const struct gpu_peers *p, struct err *e)
@@ -116,14 +116,14 @@ static int none_reaches(const struct gpu_peers *p, struct err *e)
 
 // ---- NCCL ----
 
-// A wait in NCCL is as long as one in a meeting, and ends when another rank failed.
+// A wait in NCCL has the time limit of a collective, and ends if another rank failed.
 static struct patience patience_of(const struct gpu_peers *p)
 {
   const struct m_exchange *x = p->w.host;
   return (struct patience){.drop = (stop_flag)&x->failed, .until = now_seconds() + (double)x->patience * 1e-9};
 }
 
-// Not when a graph is recorded, NCCL connects at the first data of a size: here, with few and with most, in place.
+// NCCL connects at the first data of each size, but not while a graph is recorded. So this sends the least and the most data, in place.
 static int gather_once(struct gpu_peers *p, struct err *e)
 {
   const int64_t most = p->w.gathered / p->w.ranks, sizes[] = {MIN(most, 16), most};
@@ -178,11 +178,11 @@ static int connect(struct gpu_peers *p, struct err *e)
   for (int r = 0; r < p->w.ranks; r++) direct &= entry(p, r, 1)->reaches;
   p->direct = direct;
   if (!direct) TRY(join_nccl(p, e));
-  p->connected = true; // when the last rank has come, others begin
+  p->connected = true; // the others begin when the last rank has connected
   return meet(p, e);
 }
 
-// In a stream of its own: the caller's may be one that is recorded.
+// In a separate stream, since the caller's may be recording.
 static int connect_apart(struct gpu_peers *p, struct err *e)
 {
   struct gpu *g = p->g;
@@ -205,11 +205,11 @@ int gpu_peers_open(struct gpu *g, const struct gpu_peers_wish *w, struct gpu_pee
   return status == OK ? (*out = p, OK) : status;
 }
 
-// The memory of rank r, once: 0 where another thread has it.
+// Takes the memory of rank r once: 0 if another thread has it.
 static gpu_address taken_back(struct gpu_peers *p, int r) { return __atomic_exchange_n(&entry(p, r, 0)->address, 0, __ATOMIC_SEQ_CST); }
 
-// Memory that another rank may still write stays: the last rank of this process gives back that of all its ranks. If another process has memory
-// open when this one closes, it stays until this process ends.
+// Memory that another rank may still write is kept. The last rank of this process frees the memory of all its ranks. Memory that another process
+// still has open is kept until this process ends.
 static void release(struct gpu_peers *p)
 {
   const int32_t self = (int32_t)getpid();

@@ -1,4 +1,4 @@
-// A program as code of plain kernels, in the order of its nodes. A value that is read for the last time gives its place in the workspace back.
+// A program as code of plain kernels, in node order. The workspace of a value is reused after its last reader.
 #include "gpu/plain.h"
 #include "base/memory.h"
 
@@ -6,7 +6,7 @@
 
 enum { ALIGN = 256 };
 
-struct plain_hole { // of the workspace
+struct plain_hole { // free memory in the workspace
   int64_t at, bytes;
 };
 struct plain {
@@ -14,9 +14,9 @@ struct plain {
   const struct graph *g;
   struct code *c;
   int cap_kernel, cap_launch;
-  struct lower_place *place; // by tensor
-  bool *there;               // by tensor: it has a place
-  int *readers, *input;      // by tensor: how many read it still; its number among the inputs
+  struct lower_place *place; // for each tensor
+  bool *there;               // for each tensor: it has memory
+  int *readers, *input;      // for each tensor: remaining readers; its number among the inputs
   struct plain_hole *hole;
   int nhole, cap_hole, nout;
 };
@@ -25,7 +25,7 @@ struct plain {
 
 static int64_t bytes_of(const struct plain *p, int t) { return (shape_size(&p->g->tensors[t].shape) * 8 + ALIGN - 1) / ALIGN * ALIGN; }
 
-// The smallest hole that is large enough, else behind all.
+// The smallest hole that is large enough, else the end of the workspace.
 static int64_t take_room(struct plain *p, int64_t bytes)
 {
   struct plain_hole *best = NULL;
@@ -83,7 +83,7 @@ static int kernel_of(struct plain *p, const char *text)
   return c->nkernel - 1;
 }
 
-// Arguments: the result, what is told, three operands; the result stands for one that is missing.
+// Arguments: the result, the flags, three operands; the result stands for missing operands.
 static void add_launch(struct plain *p, struct plain_kernel *k, const char *how, struct lower_place out, int nin, const struct lower_place *in)
 {
   enum { ARGUMENTS = 5 };
@@ -120,7 +120,7 @@ static void add_node(struct plain *p, const struct node *n)
   for (int i = 0; i < n->nin; i++) release(p, n->in[i]);
 }
 
-// The first output of a tensor is where it is made; others are copies.
+// A tensor's first output is its memory; further outputs are copies.
 static void add_output(struct plain *p, const struct node *n, int which)
 {
   const int t = n->in[0];
@@ -155,7 +155,7 @@ int plain_code(struct arena *mem, const struct graph *g, enum plain_mode mode, s
     if (!p.there[x->in[0]]) p.place[x->in[0]] = (struct lower_place){PLACE_OUTPUT, outs, 0};
     p.there[x->in[0]] = true, outs++;
   }
-  for (int t = 0; t < g->ntensors; t++) // an input is widened at its place
+  for (int t = 0; t < g->ntensors; t++) // inputs are widened to their memory
     if (g->nodes[g->tensors[t].node].op == OP_INPUT) p.there[t] = false;
   plain_mode_text(mode, &k);
   add_launch(&p, &k, "mode", (struct lower_place){PLACE_OUTPUT, p.nout, 0}, 0, NULL);

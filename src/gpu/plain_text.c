@@ -1,4 +1,4 @@
-// The text of plain kernels: definitions for plain.cuh, by index rule. Scalar expressions are the rows' FLOAT.
+// The text of plain kernels: definitions for plain.cuh, for each index rule. Scalar expressions are the rows' FLOAT.
 #include "gpu/plain.h"
 #include "rt/rt.h"
 
@@ -7,7 +7,7 @@
 
 extern const char gpu_plain_text[];
 
-enum { LONG = 256, LONG_COLUMN = 4096, FEW = 1 << 14 }; // elements of a row, of a column, that a block reduces together; results that are few
+enum { LONG = 256, LONG_COLUMN = 4096, FEW = 1 << 14 }; // elements of a row, and of a column, that a block reduces together; few results
 
 // ---- definitions ----
 
@@ -31,7 +31,7 @@ static void dtype(struct str *s, enum dtype t)
   real(s, "LARGEST", num_largest(f)), real(s, "UNDERFLOW", num_underflow(f)), real(s, "TINY", special_tiny(t));
 }
 
-// Tensor t, which a kernel makes. A view moves what was moved already.
+// Tensor t, which a kernel computes. A view is perturbed already.
 static void made(struct str *s, const struct graph *g, int t)
 {
   const struct tensor *x = &g->tensors[t];
@@ -50,7 +50,7 @@ void plain_without_includes(struct str *s, const char *text)
   }
 }
 
-// Equal kernels have one name.
+// Equal kernels get the same name.
 static void end(struct plain_kernel *k)
 {
   const uint64_t hash = hash_bytes(str_text(&k->text), k->text.n, 1);
@@ -83,9 +83,9 @@ void plain_input_text(const struct tensor *t, struct plain_kernel *k)
   end(k);
 }
 
-// ---- indices: C expressions of i, the number of the element that is made ----
+// ---- indices: C expressions of i, the index of the computed element ----
 
-// The index in each dimension of o times its stride.
+// The index in each dimension of o, times its stride.
 static void strided(struct str *s, const struct shape *o, const int64_t *stride)
 {
   int64_t step = 1;
@@ -104,7 +104,7 @@ static void own_strides(const struct shape *x, int64_t *stride)
   for (int d = x->n - 1; d >= 0; step *= x->d[d--]) stride[d] = step;
 }
 
-// The same of a tensor x that broadcasts to o.
+// The same for a tensor x that broadcasts to o.
 static void under(struct str *s, const struct shape *o, const struct shape *x)
 {
   int64_t own[MAX_DIMS], stride[MAX_DIMS] = {0};
@@ -123,9 +123,9 @@ static int64_t inner_of(const struct shape *s, int dim)
   return inner;
 }
 
-// ---- kernels of an element a thread ----
+// ---- kernels with one element a thread ----
 
-// X, Y: operands; `value` of them goes to AT.
+// X, Y: operands; their `value` is stored at AT.
 struct pointwise {
   const char *value;
   struct str x, y, at;
@@ -190,7 +190,7 @@ static void view(const struct graph *g, const struct node *n, struct plain_kerne
   pointwise(k, NULL, &p, shape_size(o));
 }
 
-// Operand number `part` at its place in the whole.
+// Operand number `part` at its position in the whole.
 static void concat(const struct graph *g, const struct node *n, int part, struct plain_kernel *k)
 {
   const struct shape *o = &g->tensors[n->out].shape, *x = &g->tensors[n->in[part]].shape;
@@ -231,7 +231,7 @@ static void gather(const struct graph *g, const struct node *n, struct plain_ker
   pointwise(k, NULL, &p, shape_size(&g->tensors[n->out].shape));
 }
 
-// ---- kernels whose blocks work together ----
+// ---- kernels with cooperating blocks ----
 
 static void fold_text(struct str *s, const struct node *n) { str_add(s, "#define PLAIN_FOLD(r, x, y) (%s)\n", op_rows[n->op].code); }
 
@@ -253,7 +253,7 @@ static void contract(const struct graph *g, const struct node *n, struct plain_k
   k->blocks = shape_size(&bo) * ((rows + TILE - 1) / TILE) * ((cols + TILE - 1) / TILE);
 }
 
-// A product with a triangle of ones: the other operand is all that is read.
+// A product with a triangle of ones: only the other operand is read.
 static void scan(const struct graph *g, const struct node *n, const struct scan *s, struct plain_kernel *k, struct plain_launch *l)
 {
   const struct shape *o = &g->tensors[n->out].shape;

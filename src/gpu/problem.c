@@ -1,4 +1,4 @@
-// The reference that candidates are compared with: random inputs, and the program on them in float64.
+// The reference of candidates: random inputs, and the program evaluated on them in float64.
 #include "gpu/gpu.h"
 #include "base/memory.h"
 #include "base/trace.h"
@@ -22,7 +22,7 @@ static int open_on(struct problem *p, struct arena *mem, const struct graph *g, 
   int status = buffers_open_until(stable, w->seed, w->stop, &b, e);
   span_end(&s);
   if (status != OK) return status;
-  mem_keep(p->b = b); // who has the problem closes both
+  mem_keep(p->b = b); // the problem's owner closes both
   b->device = w->by;
   if (special) special_inputs(stable, b, w->seed, 0);
   status = special ? special_reference(stable, b, w->stop, &r, e) : numeric_reference_apart(stable, b, w->stop, &r, e);

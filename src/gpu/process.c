@@ -1,4 +1,4 @@
-// A worker process: started with one end of a socket; ended whatever it is doing.
+// A worker process: started with one end of a socket, and ended at any time.
 #include "gpu/wire.h"
 
 #include <fcntl.h>

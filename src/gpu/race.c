@@ -1,9 +1,9 @@
-// Candidates on a GPU: compiled, held against float64, timed in rounds, the fastest right one last held against float64
-// on other inputs.
+// Races candidates on a GPU: they are compiled, compared with float64 and timed in rounds. The fastest correct one is compared with float64 again on
+// other inputs.
 //
-// Rounds are cheap at first and exact at last: a few launches each of all candidates, more of the faster half, and so
-// on; the finalists are timed by graphs of about 1.5 ms in turns, until the order of the first and the others is sure
-// or the time is over. The cold time counts; the hot time of the finalists is reported beside it.
+// Early rounds are cheap and the last one is exact: a few launches of all candidates, then more launches of the faster half, and so on. The finalists
+// are timed alternately by graphs of about 1.5 ms, until the order of the first and the others is certain or the time is over. The cold time decides;
+// the hot time of finalists is reported too.
 #include "base/trace.h"
 #include "gpu/rank.h"
 #include "gpu/session.h"
@@ -13,10 +13,10 @@
 #include <string.h>
 
 enum { FINALISTS = 4, MOST_FINALISTS = 64, CHUNK = 32, REPEATS = 3, LAST_REPEATS = 8, QUICK = 8, REPLAYS = 20, MOST_SAMPLES = 1000 };
-enum { QUICK_REPLAYS = 15 }; // of about LAST_QUICK seconds, the last round of a quick race
+enum { QUICK_REPLAYS = 15 }; // of about LAST_QUICK seconds: the last round of a quick race
 static const double SECONDS = 2, LIMIT = 10, FAR = 2, HOPELESS = 10, COARSE = 1e-4, REPLAY = 1.5e-3, SHORT_REPLAY = 0.5e-3, FIRST = 1e-3,
                     LAST_QUICK = 1e-3, LONGEST_REPLAY = 8e-3;
-static const double CHEAP = 1e9, LONG_REFERENCE = 10, WARM_UP = 0.025; // multiply-adds of a reference that is evaluated twice; seconds
+static const double CHEAP = 1e9, LONG_REFERENCE = 10, WARM_UP = 0.025; // CHEAP: multiply-adds of a reference that is evaluated twice; others: seconds
 
 struct race {
   struct arena *mem;
@@ -29,9 +29,9 @@ struct race {
   struct gpu_worker *w;
   const struct problem *problem;
   struct code *codes;
-  int *id;         // in the worker, -1: none
+  int *id;         // number in the worker; -1: none
   int *who, nwho;  // candidates still in the race
-  double *seconds; // by candidate: of its last round
+  double *seconds; // for each candidate: of its last round
   int round;
 };
 
@@ -75,7 +75,7 @@ static void take_codes(struct race *r)
   }
 }
 
-// Kernels of all programs are compiled for this device; those of other targets are told.
+// All kernels are compiled for this device; a message names those of other targets.
 static int check_target(struct race *r, int i, const struct gpu_facts *f, struct err *e)
 {
   const struct target *gpu = r->programs[i]->gpu;
@@ -102,7 +102,7 @@ static int check_device(struct race *r, struct err *e)
   return OK;
 }
 
-// ---- right? ----
+// ---- correctness ----
 
 static int check_candidate(struct race *r, int k, const struct problem *p, int repeats, struct err *e)
 {
@@ -116,7 +116,7 @@ static int check_candidate(struct race *r, int k, const struct problem *p, int r
     r->seconds[k] = a.seconds;
     return a.differs ? check_repeats(p, a.first, a.other, c, e) : OK;
   }
-  // The CPU judges outputs that the device calls wrong: the same ones, since another run of kernels that race may be right.
+  // The CPU compares outputs that the device calls wrong. It uses the same outputs, since another run of racing kernels may be correct.
   if (status == OK && a.compared && !a.differs) status = gpu_worker_first(r->w, e);
   span_end(&s);
   r->seconds[k] = a.seconds;
@@ -126,7 +126,7 @@ static int check_candidate(struct race *r, int k, const struct problem *p, int r
   return span_end(&s), status;
 }
 
-// STOPPED, or what is wrong is in the result.
+// STOPPED, or the fault is in the result.
 static int load_and_check(struct race *r, int k, struct err *stop)
 {
   struct err e = {0};
@@ -144,7 +144,7 @@ static int load_and_check(struct race *r, int k, struct err *stop)
   return OK;
 }
 
-// A program that cannot run at all, for example because memory is too small for one, says so for each candidate.
+// An error that prevents every run, such as too little memory, is reported for each candidate.
 static int check_all(struct race *r, struct err *e)
 {
   int n = 0;
@@ -158,7 +158,7 @@ static int check_all(struct race *r, struct err *e)
   return OK;
 }
 
-// Candidates that take many times as long as the best one even by the host's clock are not timed.
+// Candidates that are many times slower than the best by the host's clock are not timed.
 static void leave_hopeless(struct race *r)
 {
   double least = INFINITY;
@@ -169,9 +169,9 @@ static void leave_hopeless(struct race *r)
   r->nwho = n;
 }
 
-// ---- fast? ----
+// ---- times ----
 
-// Candidates who[0..n) in turns; those that break are out. samples: of who[i] from samples[i] on, q->replays of them.
+// Times candidates who[0..n) alternately; those that break the worker are dropped. samples: those of who[i] start at samples[i], q->replays each.
 static int time_some(struct race *r, int *who, int *n, struct time_request *q, int *launches, double *samples, struct err *e)
 {
   int *id = NEWS(r->mem, int, *n + 1);
@@ -198,7 +198,7 @@ static void note(struct race *r, int k, double *samples, int n, int launches)
   r->seconds[k] = r->out->result[k].cold.median, r->out->result[k].round = r->round;
 }
 
-// In the first round nothing is known but a bound of the host's clock: QUICK launches, fewer of those that take long.
+// The first round only has a bound by the host's clock: QUICK launches, fewer for slow candidates.
 static int launches_of(const struct race *r, int k, double seconds, int sets, bool *flush)
 {
   if (seconds > 0) return rank_launches(r->seconds[k], seconds, sets, flush);
@@ -236,8 +236,7 @@ static int halve(struct race *r, int finalists, struct err *e)
   }
 }
 
-// Launches in a graph as those that other programs on the same GPU are timed by: whole turns over all sets, of
-// about 1.5 ms, and of no more than 8.
+// Launches in a graph, as other programs are timed on the same GPU: whole rotations over all sets, of about 1.5 ms, at most 8 rotations.
 static int cold_launches(double hot, int sets)
 {
   double each = fmax(hot, 1e-7), n = sets * fmax(1, ceil(REPLAY / each / sets));
@@ -270,7 +269,7 @@ static bool disturbed(const struct race *r)
   return false;
 }
 
-// Turns of all finalists until the order is sure. A candidate's samples stay with it when another drops out. Disturbed turns are begun again.
+// Times all finalists until the order is certain. A candidate keeps its samples when another drops out. Disturbed rounds are repeated.
 static int time_final(struct race *r, struct err *e)
 {
   double start = now_seconds(), budget = r->o->seconds > 0 ? r->o->seconds : SECONDS, *got = NEWS(r->mem, double, r->nwho *REPLAYS + 1);
@@ -298,7 +297,7 @@ static int time_final(struct race *r, struct err *e)
   return OK;
 }
 
-// ---- the fastest, once more ----
+// ---- the second check of the fastest ----
 
 static bool again(struct race *r, int k, const struct problem *p, struct err *stop)
 {
@@ -312,7 +311,7 @@ static bool again(struct race *r, int k, const struct problem *p, struct err *st
   return false;
 }
 
-// Other inputs on the device; its candidates are loaded again.
+// Loads other inputs on the device, and the candidates again.
 static int put(struct race *r, int which, const struct problem **p, struct err *e)
 {
   bool replaced;
@@ -330,7 +329,7 @@ static int run_special(struct race *r, int k, const struct problem *p, struct er
   return status ? status : special_compare(&p->r, own, p->b, a.first, r->o->stop, &r->out->result[k].special, e);
 }
 
-// NaN, infinities and the like among the inputs, unless the reference takes long.
+// Special inputs (NaN, infinities), unless the reference is slow.
 static bool special(struct race *r, int k, struct err *stop)
 {
   const struct problem *p;
@@ -345,8 +344,8 @@ static bool special(struct race *r, int k, struct err *stop)
   return false;
 }
 
-// Special inputs, then other ones where the reference is cheap, else the same. Special ones find most of what is wrong, and candidates that fail there
-// one after the other need no other inputs on the device.
+// Special inputs, then other inputs if the reference is fast, else the same inputs. Special inputs find most faults, and candidates that fail on them
+// need no other inputs on the device.
 static int choose(struct race *r, struct err *e)
 {
   const bool by_gpu = gpu_evaluator_evidence(r->s->o.evaluator).computed > 0;
@@ -367,7 +366,7 @@ static int first_right(struct race *r, struct err *e)
   return (int)e->status;
 }
 
-// ---- a quick race: who is fast, roughly ----
+// ---- quick races: approximate times ----
 
 static int time_quickly(struct race *r, struct err *e)
 {
@@ -378,7 +377,7 @@ static int time_quickly(struct race *r, struct err *e)
   return OK;
 }
 
-// The fastest of all that were timed well, now or before.
+// The fastest of all with accurate times, now or earlier.
 static int fastest(const struct race *r)
 {
   int best = -1;
@@ -389,7 +388,7 @@ static int fastest(const struct race *r)
   return best;
 }
 
-// ---- all of it ----
+// ---- the whole race ----
 
 static int make_reference(struct race *r, struct err *e)
 {
@@ -459,7 +458,7 @@ int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out,
   if (b->recalled && b->key) return keep_recall(mem, b->o.db, b->key, b->n, out), OK;
   for (int i = 0; i < b->n; i++) {
     out->result[i] = (struct gpu_result){.verdict = GPU_FINE, .round = -1, .registers = -1, .spilled = -1};
-    if (b->had[i]) out->result[i] = b->race->result[i], out->result[i].algorithm = NULL; // which lives with the batch
+    if (b->had[i]) out->result[i] = b->race->result[i], out->result[i].algorithm = NULL; // its memory belongs to the batch
   }
   out->recalled = b->recalled, out->sets = b->race->sets;
   snprintf(out->machine, sizeof out->machine, "%s", b->race->machine);

@@ -1,4 +1,4 @@
-// A race for people: the machine, then a line a candidate, the fastest first.
+// Prints a race: the machine, then one line for each candidate, the fastest first.
 #include "gpu/rank.h"
 #include "base/memory.h"
 
@@ -31,7 +31,7 @@ static void line(const struct gpu_result *r, const struct device_program *p, int
   str_add(out, "\n");
 }
 
-// Fine ones before others, later rounds before earlier ones, then by time.
+// Correct candidates first, then later rounds, then by time.
 static bool before(const struct gpu_result *a, const struct gpu_result *b)
 {
   if ((a->verdict == GPU_FINE) != (b->verdict == GPU_FINE)) return a->verdict == GPU_FINE;

@@ -1,5 +1,5 @@
-// Figures and orders. The interval of a median is that of the order statistics around it: with n samples, those about
-// sqrt(n) places to its left and right hold it with a probability of 95 %, whatever the distribution.
+// Statistics and orders. The confidence interval of a median is given by order statistics: of n samples, those about sqrt(n) places to the left and
+// right contain it with a probability of 95 %, for any distribution.
 #include "gpu/rank.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ void rank_time(double *s, int n, int launches, struct gpu_time *out)
 
 int rank_keep(int *who, int n, const double *seconds, int least, double far)
 {
-  for (int i = 1; i < n; i++) { // stable, so that equal ones stay in the order of the search
+  for (int i = 1; i < n; i++) { // stable: equal candidates keep the search's order
     int x = who[i], k = i;
     for (; k > 0 && seconds[who[k - 1]] > seconds[x]; k--) who[k] = who[k - 1];
     who[k] = x;

@@ -1,18 +1,17 @@
-// rank: inside gpu, figures of candidates and what follows from them.
+// rank: statistics of candidates. Private to gpu.
 #ifndef MICA_GPU_RANK_H
 #define MICA_GPU_RANK_H
 
 #include "gpu/gpu.h"
 
-// Statistics of n samples in seconds, which are sorted.
+// Statistics of n samples in seconds; sorts them.
 void rank_time(double *samples, int n, int launches, struct gpu_time *out);
-// Sorts candidates by their seconds and returns how many go on: the better half, at least `least`, none that takes more
-// than `far` times the best.
+// Sorts candidates by time, and returns how many continue: the better half, at least `least`, and none that takes more than `far` times the best.
 int rank_keep(int *who, int n, const double *seconds, int least, double far);
-// Is the first surely the fastest: does the interval of no other reach below its own, or are they as good as equal?
+// Whether the first is certainly the fastest: no other interval reaches below its own, or they are practically equal.
 bool rank_sure(const struct gpu_time *t, int n);
-// Launches in a graph of about so many seconds, of a candidate of `each` seconds. *flush: on so few sets that the cache
-// has to be emptied before.
+// Number of launches in a graph of about that many seconds, for a candidate of `each` seconds. *flush: there are so few sets that the cache must be
+// flushed before.
 int rank_launches(double each, double seconds, int sets, bool *flush);
 
 // ---- gpu_keep.c ----

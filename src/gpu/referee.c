@@ -1,14 +1,14 @@
-// Elements of a result that a device computed in float64, computed again on the CPU: each from the elements that it depends on, back to the
-// inputs. Both are the program in float64, so they differ by the order of sums alone.
+// Computes elements of a result again on the CPU that a device computed in float64, each from the elements that it depends on, back to the inputs.
+// Both evaluate the program in float64, so they differ only by the order of sums.
 #include "gpu/referee.h"
 #include "base/memory.h"
 #include "eval/eval.h"
 
 #include <math.h>
 
-enum { ELEMENTS = 8 };                         // of each output: the first, the last, others by chance
-static const int64_t STEPS = INT64_C(3) << 26; // that one element may take: about two seconds
-static const double SAME = 1e-9;               // of an element, and of the output's largest one that was computed here
+enum { ELEMENTS = 8 };                         // of each output: the first, the last, others at random
+static const int64_t STEPS = INT64_C(3) << 26; // limit for one element: about two seconds
+static const double SAME = 1e-9;               // relative to an element, and to the largest computed one of the output
 
 struct referee_reading {
   const struct graph *g;
@@ -23,7 +23,7 @@ struct refereeing {
   struct eval_reader in;
   const int *outs;
   double *const *outputs;
-  struct referee_element *element; // ELEMENTS of each output
+  struct referee_element *element; // ELEMENTS for each output
   uint64_t seed;
   stop_flag stop;
 };
@@ -36,7 +36,7 @@ static double read_one(const void *arg, int input, int64_t i)
   return x;
 }
 
-// The CPU's numbers alone count: a wrong one of the device must not widen the tolerance.
+// Only the CPU's numbers determine the tolerance: a wrong number of the device must not widen it.
 static double largest(const struct referee_element *x)
 {
   double most = 0;

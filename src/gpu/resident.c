@@ -1,6 +1,6 @@
-// A program that stays on a device for whoever calls it: in the context that is current and the stream that the caller names, so
-// that it takes its place among the caller's own kernels. Everything that a call needs is made before, but tensor maps, which are made
-// again where an address is another than in the call before. A call takes no memory and waits for nothing.
+// A program that stays on a device. Calls use the current context and the stream that the caller names, so they are ordered with the caller's own
+// kernels. Everything is prepared before the first call, except tensor maps, which are made again when an address changes. A call allocates no memory
+// and never waits.
 #include "gpu/peers.h"
 #include "base/memory.h"
 #include "base/range.h"
@@ -8,12 +8,12 @@
 
 #include <string.h>
 
-struct prepared { // a launch
+struct prepared { // one launch
   struct gpu_kernel *kernel;
-  struct gpu_kernel *local; // of an operator of all ranks, for data that were gathered before
-  struct blas_plan *plan;   // of a product, or NULL
+  struct gpu_kernel *local; // for a collective on data that were gathered before
+  struct blas_plan *plan;   // for a product, or NULL
   struct blas_algorithm how;
-  gpu_address *address, *mapped; // by argument; of which its tensor map was made
+  gpu_address *address, *mapped; // for each argument; mapped: the address of its current tensor map
   struct gpu_map *map;
   void **args;
 };
@@ -22,10 +22,10 @@ struct gpu_resident {
   struct gpu *g;
   struct blas *blas;
   struct arena mem;
-  struct gpu_module **module; // by kernel
+  struct gpu_module **module; // for each kernel
   struct prepared *launch;
   gpu_address own;         // workspace
-  struct gpu_peers *peers; // of a rank, or NULL
+  struct gpu_peers *peers; // for a rank, or NULL
 };
 
 static const gpu_address NO_ADDRESS = ~(gpu_address)0;
@@ -33,11 +33,11 @@ static const gpu_address NO_ADDRESS = ~(gpu_address)0;
 static bool has_products(const struct code *c)
 {
   for (int i = 0; i < c->nlaunch; i++)
-    if (c->launch[i].kernel < 0) return true; // an operator of all ranks has a kernel
+    if (c->launch[i].kernel < 0) return true; // a collective has a kernel
   return false;
 }
 
-static int64_t ahead(const struct code *c) { return (c->workspace + 255) / 256 * 256; } // of the library's workspace
+static int64_t ahead(const struct code *c) { return (c->workspace + 255) / 256 * 256; } // offset of the library's workspace
 
 int64_t gpu_code_workspace(const struct code *c) { return has_products(c) ? ahead(c) + PRODUCT_WORKSPACE : c->workspace; }
 
@@ -154,7 +154,7 @@ int gpu_resident_connect(struct gpu_resident *r, struct m_exchange *host, int ra
   return gpu_peers_open(r->g, &w, &r->peers, e);
 }
 
-// The operand and the result have their addresses.
+// Sets the addresses of operand and result.
 static int meet(struct gpu_resident *r, const struct code_launch *c, struct prepared *p, struct err *e)
 {
   if (!r->peers) return err_set(e, ERR_WORLD, NOWHERE, "%.80s is an operator of %d ranks, and no rank was opened", c->name, c->meet.ranks);
@@ -213,7 +213,7 @@ int gpu_resident_run(struct gpu_resident *r, const void *const *in, void *const 
   if (r->peers) TRY(gpu_peers_told(r->peers, e));
   if (!workspace && !r->own && gpu_code_workspace(r->c) && gpu_resident_prepare(r, NULL, stream, e)) return e->status;
   if (!workspace) x.workspace = r->own;
-  for (int i = 0; i < r->c->nstate; i++) { // which is written in its place, unless the caller wants the old one too
+  for (int i = 0; i < r->c->nstate; i++) { // the state is written in place, unless the caller wants the old one too
     const struct code_state *s = &r->c->state[i];
     if (in[s->in] != out[s->out] && gpu_copy(r->g, (uintptr_t)out[s->out], (uintptr_t)in[s->in], (size_t)s->bytes, e)) return e->status;
   }

@@ -1,8 +1,7 @@
-// The worker's side: requests in, answers out, until the other side is gone. A thread watches for that, because the one
-// that serves may be waiting for a kernel that never ends.
+// The worker's side: answers requests until the other side is gone. A thread watches for that, because the serving thread may wait for a kernel that
+// never ends.
 //
-// An answer says first whether the device is lost: after an error it is asked to wait, and where it cannot, nothing
-// will work in this process any more.
+// An answer first says whether the device is lost. After an error the device is synchronized; if that fails, it cannot be used by this process again.
 #include "gpu/stage.h"
 #include "base/memory.h"
 
@@ -96,7 +95,7 @@ void stage_serve(struct stage *s, int64_t kind, struct wire *in, int carried, st
   struct err e = {0}, waiting = {0};
   struct wire answer = {0};
   void *before = NULL;
-  // Requests inside a process come from several threads, each with a current context of its own. The first one opens the device.
+  // Requests inside a process come from several threads, each with its own current context. The first one opens the device.
   const bool opened = s->g, entered = opened && gpu_enter(s->g, &before);
   int status = OK;
   if (opened && !entered) status = err_set(&e, ERR_GPU, NOWHERE, "the GPU's context cannot be used in this thread");
@@ -136,7 +135,7 @@ void stage_serve_all(struct stage *s, int fd)
     lost = str_text(&out.s)[0];
     status = wire_send(fd, kind, &out, -1, &e);
   }
-  _exit(0); // what a lost device would take long to give back, the system does
+  _exit(0); // the system frees a lost device faster
 }
 
 int gpu_worker_main(int fd) { stage_serve_all(stage_new(), fd); }

@@ -1,5 +1,5 @@
-// State that races of one program share: the worker, what is compiled, inputs and the reference. All are made when they are first
-// needed, so that a race that is remembered starts no driver.
+// Shared state of the races of one program: the worker, compiled code, inputs and the reference. All are made when first needed, so a recalled race
+// starts no driver.
 #include "gpu/session.h"
 #include "base/memory.h"
 
@@ -70,7 +70,7 @@ int session_stage(struct gpu_session *s, int which, bool *replaced, struct err *
   return s->staged = which, s->staged_at = gpu_worker_problems(s->w), s->comparing = false, OK;
 }
 
-// Who computes references on the device compares there, too.
+// If references are computed on the device, outputs are compared there too.
 int session_compare(struct gpu_session *s, struct err *e)
 {
   const struct problem *p = &s->problem[OWN_INPUTS];

@@ -1,4 +1,4 @@
-// session: inside gpu, what races of one program share, and programs on their way to machine code.
+// session: shared state of the races of one program, and programs that are being compiled. Private to gpu.
 #ifndef MICA_GPU_SESSION_H
 #define MICA_GPU_SESSION_H
 
@@ -11,7 +11,7 @@ struct compiled_one {
   struct cubin cubin;
 };
 struct compiled {       // kernels
-  pthread_mutex_t lock; // of what follows: batches and kernels of references are compiled side by side
+  pthread_mutex_t lock; // protects the fields below: batches and reference kernels are compiled at the same time
   struct arena mem;
   int n, cap;
   struct compiled_one *one;
@@ -31,27 +31,27 @@ struct gpu_session {
   const struct graph *g;
   struct gpu_race_opts o;
   struct gpu_worker *w;             // NULL until it is needed
-  struct gpu_forge *forge, *own;    // own: to be closed with the session
+  struct gpu_forge *forge, *own;    // own: closed with the session
   struct problem problem[PROBLEMS]; // g is NULL: not opened yet
-  int staged, staged_at;            // which one the worker was given last, -1: none; its number of problems then
-  struct compare_plan *compare;     // of the worker's own inputs; NULL: not yet, or not on the device
-  bool comparing;                   // the worker was asked to, for what is staged
+  int staged, staged_at;            // staged: the problem last sent to the worker, -1: none; staged_at: its problem count then
+  struct compare_plan *compare;     // for the worker's own inputs; NULL: not made, or not on the device
+  bool comparing;                   // the worker compares on the device for the staged problem
 };
 int session_worker(struct gpu_session *s, struct err *e);
 struct gpu_forge *session_forge(struct gpu_session *s);
-// Inputs and reference, made once. Not on the device yet.
+// Makes inputs and reference once, not yet on the device.
 int session_problem(struct gpu_session *s, int which, const struct problem **out, struct err *e);
-// Puts a problem on the device. If another one was there, its candidates are gone and *replaced is set.
+// Puts a problem on the device. If it replaces another one, that one's candidates are gone and *replaced is set.
 int session_stage(struct gpu_session *s, int which, bool *replaced, struct err *e);
-int session_compare(struct gpu_session *s, struct err *e); // outputs of the session's own inputs are compared on the device, if possible
+int session_compare(struct gpu_session *s, struct err *e); // compares outputs of the session's own inputs on the device, if possible
 
-// ---- compile.c: compile_codes in three steps, of which the second asks no database ----
+// ---- compile.c: compile_codes in three steps; the second does not use the database ----
 struct compilation;
 struct compile_with {
   const struct gpu_compiler *c;
   struct compilers *processes; // or NULL
   struct db *db;               // or NULL
-  bool known_only;             // what is compiled here is not put into the database
+  bool known_only;             // newly compiled code is not stored in the database
   struct compiled *before;     // or NULL
   struct patience until;
 };
@@ -61,41 +61,41 @@ void compile_work(struct compilation *w);
 void compile_end(struct arena *mem, struct compilation *w, struct code *codes, struct compile_result *results, struct compile_stats *stats);
 
 // ---- compilers.c ----
-struct compilers *compilers_open(const char *path); // of an executable that is a worker; NULL: looked for (find.c)
+struct compilers *compilers_open(const char *path); // path of a worker's executable; NULL: see find.c
 void compilers_close(struct compilers *p);
-void compilers_rest(struct compilers *p); // no process runs any more; new ones may
-// By several threads. NO, and no error: the caller has to compile. STOPPED: after a stop, or when the time is over.
+void compilers_rest(struct compilers *p); // ends all processes; new ones may start later
+// Thread-safe. NO without an error: the caller must compile. STOPPED: after a stop, or at the time limit.
 int compilers_compile(struct compilers *p, const struct patience *until, struct arena *mem, const char *name, const char *source, int arch,
                       struct cubin *out, struct err *e);
 
 // ---- batch.c ----
 struct gpu_batch {
   struct arena mem;
-  struct arena *each; // by program: of its code, which is made by several threads
+  struct arena *each; // for each program: of its code, which several threads make
   struct gpu_session *s;
   struct gpu_race_opts o;
   int n;
   const struct device_program *const *programs;
-  const char *key;        // NULL: nothing is remembered
-  const char **each_key;  // of a quick race: by program
-  bool recalled, running; // all of it; running: there is a thread
-  bool *had;              // by program: its result was recalled
-  struct gpu_race *race;  // what was recalled
-  struct code *codes;     // by program
-  struct err *err;        // by program: why it is no code
-  struct code *good;      // those that are
+  const char *key;        // NULL: nothing is stored
+  const char **each_key;  // for a quick race: for each program
+  bool recalled, running; // recalled: everything was; running: there is a thread
+  bool *had;              // for each program: its result was recalled
+  struct gpu_race *race;  // recalled results
+  struct code *codes;     // for each program
+  struct err *err;        // for each program: reason why it has no code
+  struct code *good;      // those without errors
   int *which, ngood;      // programs
   struct compile_result *results;
   struct compile_stats stats;
   struct compilation *work;
-  volatile int dropped; // what is not compiled yet need not be
+  volatile int dropped; // set when remaining compilations are not needed
   struct job_thread *thread;
 };
-void batch_wait(struct gpu_batch *b); // for machine code
+void batch_wait(struct gpu_batch *b); // waits for machine code
 
 // ---- gpu_keep.c ----
 bool keep_timed(const struct gpu_result *x);
-// For a quick race that was not stopped. If nothing ran it may be the machine's fault, and nothing is kept.
+// For a quick race that was not stopped. If nothing ran, the machine may be the cause, and nothing is stored.
 void keep_each(const struct gpu_batch *b, struct gpu_race *r);
 
 #endif

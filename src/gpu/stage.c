@@ -1,12 +1,10 @@
-// The problem on the device. Inputs lie in sets, outputs and workspaces in rings, one allocation each; around every
-// output and every workspace there are guards, bytes that nobody may write to.
+// The problem on the device. Inputs are stored in sets, outputs and workspaces in rings, one allocation each. Guard bytes surround every output and
+// every workspace.
 //
-// There are so many sets that together they are 2.2 times the L2 cache, as many as those against which Mica is measured
-// take; at least two, so that no launch finds what the one before it read. The other sets hold the inputs of the first
-// one rotated, so that the results on them differ.
+// The sets together are 2.2 times the L2 cache, as for the peers; there are at least two, so that no launch finds the inputs of the previous one in
+// the cache. The other sets hold the first one's inputs rotated, so their results differ.
 //
-// The part of a workspace that is zero before a program and after it is kept apart from the rest, because programs that
-// take turns leave their other values there.
+// The part of a workspace that must be zero is separate from the rest, because programs that take turns leave other values there.
 #include "gpu/stage.h"
 #include "base/memory.h"
 
@@ -40,7 +38,7 @@ static void take_back(struct stage *s, gpu_address *a)
   *a = 0;
 }
 
-// Outputs are read to here. Little of it is locked in memory.
+// Outputs are read to here, through little pinned memory.
 static int take_back_room(struct stage *s, struct err *e)
 {
   struct err slow = {0};
@@ -94,7 +92,7 @@ static int count_sets(struct stage *s, int asked, struct err *e)
   return OK;
 }
 
-// Set number j has input bytes rotated by j guards' length.
+// Set number j has the input bytes rotated by j guard lengths.
 static int rotate(struct stage *s, int j, struct err *e)
 {
   for (int i = 0; i < s->map.nin; i++) {

@@ -1,4 +1,4 @@
-// In the worker: outputs compared on the device. The expected values come once for a problem; a run of a candidate then brings back a few sums.
+// Compares outputs on the device, in the worker. The expected values are copied once for a problem; a candidate's run then returns a few sums.
 #include "gpu/stage.h"
 #include "base/memory.h"
 

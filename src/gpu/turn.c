@@ -1,4 +1,4 @@
-// Processes that share a GPU take turns: with $MICA_GPU_LOCK one runs or times candidates at a time, while the others search and compile.
+// Processes that share a GPU take turns: with $MICA_GPU_LOCK one at a time runs or times candidates, while the others search and compile.
 #include "gpu/gpu.h"
 #include "base/trace.h"
 
@@ -10,14 +10,14 @@
 #include <time.h>
 #include <unistd.h>
 
-// Threads that work for jobs, those of them that wait for a turn, and the seconds in which none did anything but wait.
+// Counts of working threads and of those that wait for a turn, and the seconds in which all of them waited.
 static struct {
   pthread_mutex_t lock;
   int working, waiting;
-  double since, sum; // since the last change of either; seconds before it
+  double since, sum; // since: last change of either count; sum: seconds before it
 } turns = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-// A thread that waits outside of jobs stops the clock alone.
+// A waiting thread outside of jobs stops the clock alone.
 static bool stands_still(void) { return turns.waiting && turns.waiting >= turns.working; }
 static double waited(void) { return turns.sum + (stands_still() ? now_seconds() - turns.since : 0); }
 
@@ -42,7 +42,7 @@ double turn_waited(void)
 
 double turn_clock(void) { return now_seconds() - turn_waited(); }
 
-// The lock is released before the file is closed: a child between fork and exec has the file too, and would keep the turn.
+// The lock is released before the file is closed: a child between fork and exec has the file too, and would keep the lock.
 static void leave(void *turn)
 {
   const struct gpu_turn *t = turn;
@@ -58,7 +58,7 @@ void turn_take(struct gpu_turn *t, stop_flag stop)
   if (t->fd < 0) return;
   undo_push(&t->undo, leave, t);
   struct span s;
-  span_begin(&s, "stage", "turn"); // what the job's trace shows of waiting
+  span_begin(&s, "stage", "turn"); // shows waiting in the job's trace
   change(0, 1);
   while (flock(t->fd, LOCK_EX | LOCK_NB) && (errno == EWOULDBLOCK || errno == EINTR) && !stop_set(stop)) nanosleep(&pause, NULL);
   change(0, -1);

@@ -1,5 +1,4 @@
-// Messages: numbers and bytes one after the other. A message is checked against its length while it is read, so that a
-// torn or foreign message is an error and nothing worse.
+// Messages: a sequence of numbers and bytes. Reading checks the message's length, so a truncated or foreign message is only an error.
 #include "gpu/wire.h"
 
 #include <errno.h>
@@ -142,7 +141,7 @@ int wire_send(int fd, int64_t kind, const struct wire *w, int carry, struct err 
   return send_all(fd, str_text(&w->s), w->s.n, e);
 }
 
-// OK: there is something to read, or the end of it.
+// OK: there is data to read, or the end of it.
 static int wait_for(int fd, double until, struct err *e)
 {
   for (;;) {
@@ -166,7 +165,7 @@ int wire_wait(int fd, const struct patience *p, struct err *e)
   }
 }
 
-// One read; a file descriptor that comes along is kept in *carried, and there is at most one.
+// One read. A file descriptor that is received is kept in *carried; there is at most one.
 static ssize_t read_some(int fd, char *to, size_t n, int *carried)
 {
   struct iovec part = {to, n};
@@ -217,7 +216,7 @@ int wire_receive(int fd, int64_t *kind, struct wire *w, int *carried, double sec
   return status;
 }
 
-// ---- memory that both sides see ----
+// ---- memory shared by both sides ----
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 

@@ -1,7 +1,6 @@
-// The side that asks. A worker is started when it is needed: at first, and after a candidate has broken it or was ended
-// for taking too long. A new one knows nothing, so the problem and the candidates that are asked about are sent to it
-// again. If no worker can be started, the requests are served in this process, and a candidate that hangs or breaks
-// the device then is everybody's; that is told.
+// The requesting side. A worker is started when it is needed: at first, and after a candidate has broken it or it was ended for taking too long. A
+// new worker has no state, so the problem and the requested candidates are sent again. If no worker can be started, this process serves the requests,
+// and a warning says so: a candidate that hangs or breaks the device then affects everything.
 #include "gpu/compare.h"
 #include "base/memory.h"
 
@@ -11,11 +10,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const double START = 120, LOAD = 60; // seconds for a device to open; for a candidate or a problem to load
+static const double START = 120, LOAD = 60; // seconds for opening a device; for loading a candidate or a problem
 
 struct candidate_there {
   const struct code *code; // NULL: dropped
-  int start;               // of the worker that has it; 0: none
+  int start;               // the worker's start number when it was loaded; 0: not loaded
   int nlaunch;
   int *algorithm;
 };
@@ -24,10 +23,10 @@ struct gpu_worker {
   bool inside;
   int device;
   stop_flag stop;
-  char **env; // of the process; owned, its strings are not
+  char **env; // of the process; owned, but not its strings
   struct child process;
   int fd, starts;
-  bool greeted;        // the answer to HELLO has come
+  bool greeted;        // HELLO was answered
   struct stage *stage; // inside
   struct gpu_facts facts;
   int64_t memory;
@@ -36,12 +35,12 @@ struct gpu_worker {
   struct shared_map map;
   int shared_fd, asked, sets;
   char *shared;                       // NULL: no problem
-  int told;                           // start of the worker that knows the problem
+  int told;                           // start number of the worker that has the problem
   int problems;                       // dropped so far
-  void **first, **other;              // by output
+  void **first, **other;              // for each output
   const struct compare_plan *compare; // NULL: outputs are not compared on the device
-  int compare_told;                   // start of the worker that knows it
-  struct compare_sums *sums;          // by output
+  int compare_told;                   // start number of the worker that has the comparison
+  struct compare_sums *sums;          // for each output
   struct candidate_there *c;
   int n, cap;
 };
@@ -120,7 +119,7 @@ static int exchange(struct gpu_worker *w, enum request kind, struct wire *in, in
   return receive(w, out, seconds, e);
 }
 
-// ---- made ready again after a start ----
+// ---- restoring the state after a start ----
 
 static void put_hello(const struct gpu_worker *w, struct wire *in)
 {
@@ -139,7 +138,7 @@ static int take_facts(struct gpu_worker *w, struct wire *out, struct err *e)
   return OK;
 }
 
-// A process that is no worker, or of another build, is no error: the requests are served here.
+// A process that is not a worker, or of another build, is no error: this process serves the requests.
 static int greet(struct gpu_worker *w, struct err *e)
 {
   struct wire in = {0}, out = {0};
@@ -184,7 +183,7 @@ static int tell_problem(struct gpu_worker *w, struct err *e)
   return status;
 }
 
-// The file descriptor of memory with the expected values; -1: there is none to be had.
+// The file descriptor of memory with the expected values; -1: not available.
 static int expected_values(const struct compare_plan *c)
 {
   size_t bytes = 0, at = 0;
@@ -199,7 +198,7 @@ static int expected_values(const struct compare_plan *c)
   return munmap(p, bytes), fd;
 }
 
-// If it fails, the outputs are compared on this side.
+// If it fails, outputs are compared on this side.
 static int tell_compare(struct gpu_worker *w, struct err *e)
 {
   struct wire in = {0}, out = {0};
@@ -252,7 +251,7 @@ static int need(struct gpu_worker *w, int id, struct err *e)
   return status;
 }
 
-// ---- what callers do ----
+// ---- requests of callers ----
 
 static void drop(void *w) { gpu_worker_close(w); }
 static const struct mem_kind kind = {.close = drop};
@@ -272,7 +271,7 @@ int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, st
     go_inside(w, why);
   else if (spawn(w)) {
     struct wire in = {0};
-    struct err later = {0}; // told by the first request
+    struct err later = {0}; // reported by the first request
     put_hello(w, &in);
     wire_send(w->fd, ASK_HELLO, &in, -1, &later);
     wire_free(&in);
@@ -373,7 +372,7 @@ int gpu_worker_compare(struct gpu_worker *w, const struct compare_plan *c, struc
   return ready(w, e);
 }
 
-// The outputs of a run. They may be gigabytes, whose way to the host disturbs no times of others: nobody has to wait for that.
+// The outputs of a run. They may be gigabytes; copying them to the host disturbs no times, so no lock is needed.
 static int take_outputs(struct gpu_worker *w, int id, double seconds, struct err *e)
 {
   struct wire in = {0}, out = {0};
@@ -431,7 +430,7 @@ static int time_them(struct gpu_worker *w, const struct time_request *q, int fir
   struct wire in = {0}, out = {0};
   int status = OK;
   for (int i = first; i < end && status == OK; i++) status = need(w, q->id[i], e);
-  // A worker that was started anew on the way has lost those before.
+  // A worker that was started again meanwhile has lost the earlier ones.
   for (int i = first; i < end && status == OK; i++) status = need(w, q->id[i], e);
   wire_put(&in, q->hot), wire_put(&in, q->flush), wire_put(&in, q->replays), wire_put_real(&in, q->warm_up);
   wire_put(&in, end - first);
@@ -446,7 +445,7 @@ static int time_them(struct gpu_worker *w, const struct time_request *q, int fir
   return status;
 }
 
-// If timing several fails, each is timed alone to learn which one it is.
+// If timing several candidates fails, each is timed alone to find the one at fault.
 int gpu_worker_time(struct gpu_worker *w, const struct time_request *q, double limit, double *seconds, int *culprit, struct err *e)
 {
   *culprit = -1;

@@ -1,5 +1,5 @@
-// The course of the climb: how the measured time fell while ways near the fastest were tried, as steps over the number of ways that had been
-// measured until then, with a table of what was turned. Lines differ in their strokes as well as in their numbers.
+// The course of the climb: how the measured time fell while neighbours of the fastest were tried, over the number of variants measured, with a table
+// of the changes. Lines differ in stroke and number.
 #include "report/html.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@ static const double WIDTH = 760, HEIGHT = 250, LEFT = 86, RIGHT = 24, TOP = 16, 
 struct plot {
   struct html *h;
   const json_t *steps;
-  int n;             // of these, at most MOST_STEPS
-  double x1, y0, y1; // ways; microseconds
+  int n;             // at most MOST_STEPS of them
+  double x1, y0, y1; // x1: variants; y: microseconds
 };
 
 static double px(const struct plot *p, double ways) { return LEFT + DISC + (WIDTH - LEFT - RIGHT - 2 * DISC) * (p->x1 > 0 ? ways / p->x1 : 0); }
@@ -21,7 +21,7 @@ static const json_t *step(const struct plot *p, int i) { return json_array_get(p
 static double time_of(const json_t *s) { return MAX(0, MIN(html_num(s, "us"), 1e12)); }
 static double ways_of(const json_t *s) { return MAX(0, MIN(html_num(s, "measured"), 1e9)); }
 
-// 1, 2 or 5 times a power of ten, of which few make the range.
+// 1, 2 or 5 times a power of ten, so that the range has few steps.
 static double tick_of(double range)
 {
   double tick = pow(10, floor(log10(range / TICKS)));
@@ -54,7 +54,7 @@ static void axes(const struct plot *p)
   html_add(h, "<text class=\"axis\" text-anchor=\"middle\" x=\"%.1f\" y=\"%.1f\">ways measured</text>\n", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8);
 }
 
-// Draws one line: it stays where it is until a step takes it down.
+// Draws one line: constant until a step lowers it.
 static void stroke(const struct plot *p, int line)
 {
   double y = NAN;
@@ -70,7 +70,7 @@ static void stroke(const struct plot *p, int line)
   if (!isnan(y)) html_add(p->h, "H%.1f\"/>\n", px(p, p->x1));
 }
 
-// Discs that would lie on one another stand aside, towards the middle.
+// Moves overlapping discs aside, towards the middle.
 static void discs(const struct plot *p)
 {
   struct html *h = p->h;

@@ -1,5 +1,5 @@
-// Graphs as pictures. A box says what graph_draw says of the node; boxes differ in outline as well as in colour. Nodes in the loop of a
-// block graph stand between those before and after it, in a frame; a thread graph is drawn inside its box.
+// Draws graphs. A box has the text of graph_draw for the node; boxes differ in outline and colour. Nodes in a block graph's loop are drawn in a frame
+// between those before and after it; a thread graph is drawn inside its box.
 #include "report/html.h"
 
 #include <string.h>
@@ -13,12 +13,12 @@ struct label {
 struct picture {
   struct html *h;
   const struct graph *g;     // of this level
-  const struct label *label; // by node
-  const char *key;           // of the node around, "" of a kernel graph
+  const struct label *label; // for each node
+  const char *key;           // of the enclosing node, "" for a kernel graph
   struct sheet s;
-  int *box;                // by node; -1: none
-  struct picture **nested; // by node, or NULL
-  const char **name;       // by node: the second line
+  int *box;                // for each node; -1: none
+  struct picture **nested; // for each node, or NULL
+  const char **name;       // for each node: the second line
 };
 
 // ---- labels ----
@@ -109,7 +109,7 @@ static const char *second_line(const struct picture *p, int i)
   return arena_printf(p->h->mem, "%s%s", mark, l->shape);
 }
 
-// Text of a kernel: the operator where it is just one.
+// Text of a kernel: the operator if it is a single one.
 static const char *kernel_line(const struct picture *p, int i)
 {
   const struct graph *sub = p->g->nodes[i].sub;
@@ -171,7 +171,7 @@ static void add_edges(struct picture *p)
       p->s.edge[p->s.nedges++] = (struct sheet_edge){.from = p->box[g->tensors[g->nodes[i].in[k]].node], .to = p->box[i]};
 }
 
-// The frame of a loop has its label above it, so there is room for it above all boxes.
+// The label of a loop is above its frame, so there is space above all boxes.
 static void lower_all(struct sheet *s, double by)
 {
   for (int i = 0; i < s->nboxes; i++) s->box[i].y += by;

@@ -1,10 +1,10 @@
-// The program, and what was found for it at its levels: the kernel graph; for each kernel its block graph, with thread graphs inside,
-// beside its texts: the graph as text, the tile program, the source. On a GPU a kernel is a launch, on a CPU a function of the source.
+// The program and the found graph at its levels: the kernel graph, and for each kernel its block graph, with nested thread graphs, beside its texts:
+// the graph as text, the tile program, the source. A kernel is a launch on a GPU, and a function of the source on a CPU.
 #include "report/html.h"
 
 #include <string.h>
 
-enum { MOST_TEXT = 400 << 10, MOST_OPEN = 4 }; // bytes of one listing; kernels that are shown unfolded
+enum { MOST_TEXT = 400 << 10, MOST_OPEN = 4 }; // bytes of one listing; number of kernels that are shown open
 
 // ---- the program ----
 
@@ -176,13 +176,13 @@ static void launch(struct html *h, int i)
 
 // ---- CPUs ----
 
-struct function { // of the source: its comment and all of it
+struct function { // of the source: its comment and all its text
   const char *text;
   size_t n;
   int node;
 };
 
-// Functions of kernels begin with a comment of their node, "// t3 = block(...)", and a line "static void NAME_k0(".
+// Functions of kernels begin with their node's comment, "// t3 = block(...)", and a line "static void NAME_k0(".
 static bool next_function(const struct html *h, const char **at, struct function *f)
 {
   for (const char *p = *at; (p = strstr(p, "\n// t")); p++) {

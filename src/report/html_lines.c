@@ -1,6 +1,6 @@
-// Listings. Each line is an element with the keys of what it is about. Kernels in C carry comments, made by the generator from the
-// nodes themselves: "// t5, t6 = accum_max(t4) [1, 128, 1]" stands ahead of the lines that compute tensors 5 and 6 of the block graph,
-// "//   t2 = sub(t0, t1)" under a thread graph's. Following lines at the same indentation or deeper are about these nodes.
+// Listings. Each line is an element with the keys of its subject. C kernels contain comments that the generator makes from the nodes: "// t5, t6 =
+// accum_max(t4) [1, 128, 1]" precedes the lines that compute tensors 5 and 6 of the block graph, "//  t2 = sub(t0, t1)" those of a thread graph.
+// Later lines at the same or a deeper indentation belong to these nodes.
 #include "report/html.h"
 
 #include <ctype.h>
@@ -43,12 +43,12 @@ void html_listing(struct html *h, const char *label, const char *text, size_t n,
 
 struct html_lines_reading {
   struct html *h;
-  const struct graph *block, *thread; // NULL: not in one
+  const struct graph *block, *thread; // NULL: outside of one
   int node, thread_node;
-  bool single; // the node is one statement: an iterator
+  bool single; // the node is a single statement: an iterator
 };
 
-// The tensor of "t12", "t12_name"; -1.
+// The tensor of "t12" or "t12_name"; -1: none.
 static int tensor_in(const char *s) { return *s == 't' && isdigit((unsigned char)s[1]) ? (int)strtol(s + 1, NULL, 10) : -1; }
 
 static int node_making(const struct graph *g, int t) { return t >= 0 && t < g->ntensors ? g->tensors[t].node : -1; }
@@ -60,14 +60,14 @@ static int node_saving(const struct graph *g, int t)
   return -1;
 }
 
-// The node of g that the comment names; -1.
+// The node of g that the comment names; -1: none.
 static int node_named(const struct graph *g, const char *s)
 {
   if (!strncmp(s, "save(", 5)) return node_saving(g, tensor_in(s + 5));
   return node_making(g, tensor_in(s));
 }
 
-// One comment; its key, or NULL where it is of another kind.
+// One comment's key, or NULL for another kind of comment.
 static const char *comment_key(struct html_lines_reading *r, const char *s)
 {
   bool inner = !strncmp(s, "//   ", 5);
@@ -88,7 +88,7 @@ struct html_line *html_c_lines(struct html *h, const char *text, size_t n, int n
   struct html_lines_reading r = {.h = h, .block = h->g->nodes[node].sub, .node = node};
   const char *keys = NULL, *whole = arena_printf(h->mem, "k%d", node);
   size_t indent = 0, end;
-  bool group = false; // comments one after the other
+  bool group = false; // consecutive comments
   int i = 0;
   for (size_t at = 0; at < n; at = end + 1, i++) {
     end = line_end(text, n, at);

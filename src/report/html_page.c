@@ -1,5 +1,5 @@
-// The page. It loads nothing: a policy in its head forbids that, so that nothing in a report could. The report itself goes along as data, with
-// all that could end a script element written as escapes of JSON.
+// The page. It loads nothing, and a policy in its head forbids that, so no text in a report can. The report itself is embedded as data; characters
+// that could end a script element are JSON escapes.
 #include "report/html.h"
 #include "base/visible.h"
 
@@ -21,7 +21,7 @@ static const struct {
                 {"program", "Program", html_program},
                 {"again", "Reproduce", html_again}};
 
-// ---- what is shown ----
+// ---- contents ----
 
 static struct graph *graph_of(struct arena *mem, const json_t *v)
 {

@@ -1,21 +1,21 @@
-// The roofline (S. Williams, A. Waterman and D. Patterson, "Roofline: An Insightful Visual Performance Model"): operations a second over
-// operations a byte, under what the machine's memory and units allow. Bytes are those that cannot be avoided: each input of a kernel is
-// read once, each result written once. A point stands where a time is known: the whole program's, on CPUs each kernel's, and of GPUs each
-// launch's by the model. Kernels without a time of their own stand on the roof, hollow: where they could be at best.
+// The roofline (S. Williams, A. Waterman and D. Patterson, "Roofline: An Insightful Visual Performance Model"): operations a second over operations a
+// byte, below the limits of the machine's memory and units. Bytes are the unavoidable ones: each input of a kernel is read once, each result written
+// once. There is a point for each known time: the whole program's, each kernel's on a CPU, and each launch's modelled time on a GPU. Kernels without
+// a time are hollow points on the roof, at their best possible time.
 #include "report/html.h"
 
 #include <math.h>
 
 struct html_roof_work {
-  const char *name, *how; // how its time is known
-  double bytes, ops, us;  // us: 0 where it is not known
+  const char *name, *how; // how: the source of its time
+  double bytes, ops, us;  // us: 0 if unknown
 };
 struct roof {
   struct html *h;
   double bandwidth, flops;
   int n;
   struct html_roof_work *w;
-  double x0, x1, y0, y1; // logarithms to 10
+  double x0, x1, y0, y1; // decimal logarithms
 };
 static const double WIDTH = 760, HEIGHT = 400, LEFT = 74, RIGHT = 20, TOP = 18, BOTTOM = 48;
 
@@ -182,7 +182,7 @@ static void roof_line(const struct roof *f)
        arena_printf(f->h->mem, "memory: %s", html_unit(f->h, f->bandwidth, "B/s")));
 }
 
-// Numbers in discs; a disc that would lie on another one stands aside, with a line to its place.
+// Discs with numbers; an overlapping disc is moved aside, with a line to its position.
 static void points(const struct roof *f)
 {
   struct html *h = f->h;

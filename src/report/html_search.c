@@ -1,11 +1,11 @@
-// Course of the search, and outcome of its candidates. Bars are logarithmic, because counters differ by orders of magnitude, and say
-// so; every bar has its number beside it.
+// Counters of the search and results of its candidates. Bars are logarithmic, because counters differ by orders of magnitude; a number stands beside
+// each bar.
 #include "report/html.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { LONGEST = 160 }; // characters of a reason that are shown at once
+enum { LONGEST = 160 }; // characters of a reason that are shown without opening it
 
 // ---- counters ----
 
@@ -96,7 +96,7 @@ static bool same_schedule(const json_t *p, const json_t *c)
   return html_yes(c, "proven") && !strcmp(html_txt(p, "schedule"), html_txt(c, "schedule"));
 }
 
-// The winner of the part: its schedule, and its time where it has one. Another may show less time, of an earlier round.
+// The winner of the part: its schedule, and its time if it has one. Another row may have a shorter time from an earlier round.
 static bool won(const json_t *p, const json_t *c)
 {
   bool times = html_has(p, "best_us") && html_has(c, "us");
@@ -165,7 +165,7 @@ static void part_table(struct html *h, const json_t *p, int number, int parts)
   size_t i;
   double most = html_num(p, "baseline_us"), base = most;
   json_array_foreach(list, i, c) most = MAX(most, html_has(c, "us") ? html_num(c, "us") : html_num(c, "model_us"));
-  if (base > 0) most = MIN(most, 2 * base); // far slower ones end at the edge
+  if (base > 0) most = MIN(most, 2 * base); // much slower ones end at the edge
   html_add(h, "<div class=\"scroll\"><table class=\"sortable\"><caption>Subprogram %d of %d: %d candidate%s. Bars: time", number, parts,
            (int)json_array_size(list), json_array_size(list) == 1 ? "" : "s");
   html_add(h, "%s; hatched: modelled.</caption><thead><tr>", base > 0 ? ", the line is op-by-op" : "");

@@ -1,8 +1,8 @@
-// Layers, after K. Sugiyama, S. Tagawa and M. Toda, "Methods for Visual Understanding of Hierarchical System Structures": each box one
-// layer below the lowest that it reads; edges that pass layers get a point in each; the order in a layer by the mean place of
-// neighbours, sweeping down and up, the order with the fewest crossings kept; then places that keep the order and are as near as
-// possible to those neighbours. The last is a least-squares problem under an order, which pooling of adjacent violators solves
-// exactly (R. Barlow et al., "Statistical Inference under Order Restrictions", section 1.2).
+// Layered drawing, after K. Sugiyama, S. Tagawa and M. Toda, "Methods for Visual Understanding of Hierarchical System Structures". Each box is one
+// layer below the lowest that it reads. Edges that cross layers get a point in each. The order in a layer follows the mean position of neighbours in
+// sweeps down and up; the order with the fewest crossings is kept. Positions keep the order and are as near as possible to those neighbours. That is
+// a least-squares problem under an order, which pooling of adjacent violators solves exactly (R. Barlow et al., "Statistical Inference under Order
+// Restrictions", section 1.2).
 #include "report/html.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 enum { SWEEPS = 12, PLACINGS = 24, DOWN = 0, UP = 1, TOO_LARGE = 600 };
 static const double GAP_X = 22, GAP_Y = 34, GAP_POINT = 14, MARGIN = 12, STAGE_GAP = 30;
 
-struct html_sheet_point { // a box, or a place where an edge passes a layer
+struct html_sheet_point { // a box, or the point where an edge crosses a layer
   int box;                // -1: of an edge
   int layer, at;          // at: index in its layer
   double w, x;            // x: of its middle
@@ -20,7 +20,7 @@ struct html_sheet_point { // a box, or a place where an edge passes a layer
   int nin, nout, in0, out0; // its links, in the lists sorted by lower and by upper end
 };
 struct link {
-  int from, to; // points in neighbouring layers
+  int from, to; // points in adjacent layers
 };
 struct arranging {
   struct arena *mem;
@@ -30,7 +30,7 @@ struct arranging {
   struct link *link;
   int *by_to, *by_from; // links
   int **layer, *nlayer; // points
-  int *first;           // by edge: its first link, the others follow
+  int *first;           // for each edge: its first link; the others follow
   double *top, *bottom; // of layers
 };
 
@@ -55,7 +55,7 @@ static void find_layers(struct arranging *a)
   a->nlayers = MAX(base, 1);
 }
 
-// Loads stand near what reads them.
+// Loads are near their readers.
 static void sink(struct arranging *a)
 {
   struct sheet *s = a->s;
@@ -120,7 +120,7 @@ static void index_links(struct arranging *a)
   }
 }
 
-// The k-th neighbour above (DOWN: a sweep downwards looks there) or below.
+// The k-th neighbour above (DOWN: a downward sweep uses these) or below.
 static const struct html_sheet_point *neighbour(const struct arranging *a, const struct html_sheet_point *p, int dir, int k)
 {
   return dir == DOWN ? &a->p[a->link[a->by_to[p->in0 + k]].from] : &a->p[a->link[a->by_from[p->out0 + k]].to];
@@ -133,7 +133,7 @@ static int neighbours(const struct html_sheet_point *p, int dir) { return dir ==
 static void sort_layer(struct arranging *a, int l)
 {
   int *v = a->layer[l], n = a->nlayer[l];
-  for (int i = 1; i < n; i++) { // by insertion: nearly sorted, and equal keys keep their order
+  for (int i = 1; i < n; i++) { // insertion sort: nearly sorted, and stable
     int x = v[i], k = i;
     for (; k > 0 && a->p[v[k - 1]].key > a->p[x].key; k--) v[k] = v[k - 1];
     v[k] = x;
@@ -192,7 +192,7 @@ static double apart(const struct arranging *a, int left, int right)
   return p->w / 2 + q->w / 2 + (p->box < 0 || q->box < 0 ? GAP_POINT : GAP_X);
 }
 
-// Wanted places in key: the nearest with the gaps between, edges' points weighing more so that they run straight.
+// Wanted positions in key: the nearest ones with the gaps between. Points of edges have a larger weight, so that edges are straight.
 static void pool(struct arranging *a, int l)
 {
   struct html_sheet_group {
@@ -224,7 +224,7 @@ static void place_layer(struct arranging *a, int l, int dir)
     for (int d = DOWN; d <= UP; d++)
       for (int m = 0; m < neighbours(p, d); m++) {
         const struct html_sheet_point *q = neighbour(a, p, d, m);
-        int weight = (d == dir ? 2 : 1) * (p->box < 0 && q->box < 0 ? 8 : 1); // long edges run straight
+        int weight = (d == dir ? 2 : 1) * (p->box < 0 && q->box < 0 ? 8 : 1); // long edges are straight
         sum += weight * q->x, n += weight;
       }
     p->key = n ? sum / n : p->x;
@@ -275,7 +275,7 @@ static void find_y(struct arranging *a)
 
 // ---- edges ----
 
-// Place where an edge ends at the top of a box: in the order of the other ends, around the middle.
+// Position where an edge ends at the top of a box: in the order of the other ends, around the middle.
 static double port(const struct arranging *a, const struct sheet_box *b, int point, int link)
 {
   const struct html_sheet_point *p = &a->p[point];
@@ -296,7 +296,7 @@ static void go(struct sheet_edge *d, double x, double y)
   d->x[d->n] = x, d->y[d->n++] = y;
 }
 
-// Straight down through layers, whose boxes may be taller than those that it ends in; curved between them.
+// Straight through layers, whose boxes may be taller than those at its ends; curved between them.
 static void find_edges(struct arranging *a)
 {
   struct sheet *s = a->s;

@@ -1,6 +1,5 @@
-// Text of the page. Text from the report is escaped on entry, by the one function that every section writes with, so that no
-// section can forget it. Control characters and those that turn the direction of text around are shown as numbers: a name cannot
-// look like something else than it is.
+// Text of the page. One function, which every section uses, escapes text of the report. Control characters, and characters that change the direction
+// of text, are shown as numbers, so a name cannot imitate something else.
 #include "report/html.h"
 #include "base/visible.h"
 
@@ -29,7 +28,7 @@ void html_escape(struct str *out, const char *s, size_t n)
 
 // ---- writing ----
 
-// One conversion of the format, by itself.
+// Handles one conversion of the format.
 static void convert(struct str *out, const char *spec, va_list *ap)
 {
   char text[64];

@@ -1,4 +1,4 @@
-// Sections in words: the result in short, the certificate, how numbers were checked, how to have it all again.
+// Sections of text: the summary, the certificate, the checks of numbers, and how to reproduce the result.
 #include "report/html.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static const char *whole_number(const struct html *h, const json_t *o, const cha
   return json_is_integer(v) ? arena_printf(h->mem, "%lld", (long long)json_integer_value(v)) : "";
 }
 
-// ---- the result in short ----
+// ---- summary ----
 
 static bool op_by_op(const struct html *h) { return html_yes(json_object_get(h->r, "best"), "op_by_op"); }
 
@@ -208,7 +208,7 @@ void html_checks(struct html *h)
   html_section_end(h);
 }
 
-// ---- again ----
+// ---- reproduction ----
 
 struct flag {
   const char *key, *option;

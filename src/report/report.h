@@ -1,5 +1,5 @@
-// report: the JSON document of a job (drive/report_json.c) for people, as text and as a page. Any JSON object will do; what is missing is
-// said to be.
+// report: prints the JSON document of a job (drive/report_json.c) as text and as a page. Any JSON object is accepted; missing members are reported as
+// missing.
 //
 //   report_text.c  the report as text
 //   html_*.c       the report as a page (html.h)
@@ -18,7 +18,7 @@ const char *report_grouped(char out[32], double x);   // "12,345"
 
 // ---- html_page.c ----
 void report_html(struct arena *mem, const json_t *report, struct str *out);
-// d: what is launched on a GPU; c: the source for a CPU; both NULL: they are made from the report here.
+// d: the program launched on a GPU; c: the source for a CPU; both NULL: they are made from the report.
 void html_page(struct arena *mem, const json_t *report, const struct device_program *d, const char *c, struct str *out);
 
 #endif

@@ -1,4 +1,4 @@
-// The report for people, made from the JSON document: what was found, whether it is equal, how fast it is, why.
+// The report as text, made from the JSON document: what was found, whether it is equal, its speed, and reasons.
 #include "base/visible.h"
 #include "drive/drive.h"
 #include "report/report.h"
@@ -127,7 +127,7 @@ static void times(const json_t *r, struct str *out)
   if (*txt(r, "disturbed")) str_add(out, "  disturbed  %s: times and choice are uncertain; a later run measures again\n", txt(r, "disturbed"));
 }
 
-// How many references of a race on a GPU were computed there too, and how they were checked.
+// The references of a race that the GPU computed, and how they were checked.
 static const char *reference_words(char out[128], const json_t *r)
 {
   const json_t *x = json_object_get(r, "reference");
@@ -224,7 +224,7 @@ static void dropped(const json_t *r, struct str *out)
   if (*again) str_add(out, "  again      %s\n", again);
 }
 
-// Subprograms whose kernels were known, so that nothing was searched.
+// Subprograms with known kernels, which were not searched.
 static void plans(const json_t *r, struct str *out)
 {
   const json_t *parts = json_object_get(r, "parts");
@@ -257,7 +257,7 @@ static void search(const json_t *r, struct str *out)
   dropped(r, out);
 }
 
-// The number of ranks, and their exchanges.
+// The number of ranks, and their collectives.
 static void ranks(const json_t *r, struct str *out)
 {
   const json_t *v = json_object_get(r, "ranks");
@@ -272,7 +272,7 @@ static void ranks(const json_t *r, struct str *out)
     str_add(out, ", as written\n");
 }
 
-// The kernels of a GPU: how they are made, what the compiler said, what was run without one.
+// Kernels for a GPU: their choices, the compiler's figures, and checks without a GPU.
 static void gpu(const json_t *r, struct str *out)
 {
   const json_t *g = json_object_get(r, "gpu"), *p = json_object_get(g, "interpreter"), *l;
