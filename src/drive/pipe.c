@@ -339,7 +339,8 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
   TRY(given_fell(j, e));
   TRY(walk(j, PASS_RACE + 1, PASSES - 1, e));
   *report = j->report;
-  if (!j->report) return OK; // --stop-after
+  if (!j->report) // --stop-after
+    return job_stopped_by_user(j) ? err_set(e, ERR_STOPPED, NOWHERE, "stopped before all passes had ended") : OK;
   remember(j, *report);
   plans_record(j);
   warn(j, *report);

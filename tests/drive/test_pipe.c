@@ -215,6 +215,13 @@ static void processes_agree(void **state)
   arena_close(&mem);
 }
 
+static void no_words(void *arg, const char *pass, const char *title, const char *text)
+{
+  (void)arg, (void)pass, (void)text;
+  assert_string_not_equal(title, "nothing came to it");
+}
+
+// With a report and without.
 static void stopped_at_once(void **state)
 {
   (void)state;
@@ -227,6 +234,9 @@ static void stopped_at_once(void **state)
   assert_int_equal(mica_load_text(m, soft, "soft.mica", 0, NULL, &p), MICA_OK);
   assert_int_equal(mica_optimize(m, p, &o, &r), MICA_ENVIRONMENT);
   assert_non_null(strstr(mica_error(m), "stopped"));
+  o.stop_after = "pick", o.told = no_words;
+  assert_int_equal(mica_optimize(m, p, &o, &r), MICA_ENVIRONMENT);
+  assert_non_null(strstr(mica_error(m), "stopped before all passes had ended"));
   mica_close(m);
 }
 
