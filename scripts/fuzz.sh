@@ -26,8 +26,7 @@ words | sed '/^$/d' | sort -u | sed 's/["\\]/\\&/g; s/.*/"&"/' >"$folder/words.d
 
 flags=(-std=gnu17 -O1 -g -D_GNU_SOURCE -DMICA_FUZZ="fuzz_$target" -DMICA_VERSION=\"fuzz\" -Isrc -Iinclude -Itests/fuzz
        -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
-components=(base ir front eval)
-[ ! -d src/onnx ] || components+=(onnx)
+components=(base ir front eval onnx target tile lsp mega)
 sources=(tests/fuzz/fuzz_*.c)
 for component in "${components[@]}"; do sources+=(src/"$component"/*.c); done
 read -ra libraries <<<"$(pkg-config --cflags --libs jansson libxxhash)"
