@@ -20,7 +20,7 @@ struct mica_options job_defaults(void)
                                .remember = true};
 }
 
-enum { MOST_KNOWN = 1024 };
+enum { MOST_KNOWN = 1024, SHARING = 32 }; // SHARING: of a GPU one block is worth so many multiprocessors, by a cluster of 16 with half of them idle
 
 struct probed { // parts whose search effort is known
   struct job *j;
@@ -62,7 +62,7 @@ struct search_opts job_search_opts(struct job *j)
       .crew = j->crew,
       .seed = o->seed,
       .off = j->off,
-      .fuse = j->target.kind == TARGET_GPU ? j->target.cores : 0,
+      .fuse = j->target.kind == TARGET_GPU ? (j->target.cores + SHARING - 1) / SHARING : j->target.cores,
       .stop = job_stop(j, STOP_SEARCH),
       .progress = on_search,
       .progress_arg = j,

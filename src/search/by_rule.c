@@ -11,17 +11,19 @@ enum { FUSED_SIZES = 3, CHAIN_SIZES = 8 };
 
 static double by_rule_cost(const struct graph *p, const struct target *t)
 {
-  double flops = 0, bytes = 0;
+  double seconds = t->launch, bytes = 0;
   for (int i = 0; i < p->nnodes; i++) {
     const struct node *n = &p->nodes[i];
     const struct tensor *x = &p->tensors[n->op == OP_OUTPUT ? n->in[0] : n->out];
     double size = (double)shape_size(&x->shape);
     if (op_rows[n->op].rule == RULE_IO)
       bytes += size * dtype_bytes(x->dtype);
+    else if (n->op == OP_MATMUL)
+      seconds += op_rows[n->op].cost * size * (double)p->tensors[n->in[1]].shape.d[0] / t->flops;
     else
-      flops += op_rows[n->op].cost * size * (double)(n->op == OP_MATMUL ? p->tensors[n->in[1]].shape.d[0] : 1);
+      seconds += cost_rules(t)->operate(t, size, op_rows[n->op].cost);
   }
-  return flops / t->flops + bytes / t->bandwidth + t->launch;
+  return seconds + bytes / t->bandwidth;
 }
 
 static void run_chain(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r)

@@ -165,10 +165,10 @@ bool fuse_parts_can(const struct graph *p)
   return can;
 }
 
-// Whether there are enough blocks, counting the blocks of a cluster that share a long row; or there is little to do at all.
-bool fuse_rows_can(const struct graph *p, int processors)
+// Whether there are at least that many blocks, or there is little to do at all.
+bool fuse_rows_can(const struct graph *p, int least)
 {
-  enum { SHARING = 16, FEW = 1 << 16, HALF = 2 };
+  enum { FEW = 1 << 16 };
   struct arena mem = {0};
   struct free_dims free;
   int64_t tile = 1, blocks = 1;
@@ -177,5 +177,5 @@ bool fuse_rows_can(const struct graph *p, int processors)
   for (int t = 0; t < p->ntensors; t++)
     if (!graph_scans(p, NULL, p->tensors[t].node)) tile = MAX(tile, shape_size(&p->tensors[t].shape));
   arena_close(&mem);
-  return can && (blocks * SHARING * HALF >= processors || tile / blocks <= FEW);
+  return can && (blocks >= least || tile / blocks <= FEW);
 }

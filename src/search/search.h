@@ -69,9 +69,8 @@ struct search_opts {
   void *progress_arg;
   const struct search_store *store; // or NULL
   const struct crew *crew;          // or NULL
-  // number of multiprocessors for kernels made by rule (fuse_rows_can); 0: none are made
-  int fuse;
-  const struct pricer *pricer;                                        // ranks the results; NULL: the search's own model does
+  int fuse;                         // least number of blocks of kernels made by rule (fuse_rows_can); 0: none are made
+  const struct pricer *pricer;      // ranks the results; NULL: the search's own model does
   void (*timed)(void *arg, int batch, uint64_t unit, double seconds); // NULL, or called with the seconds of each unit; by one thread at a time
   void *timed_arg;
 };

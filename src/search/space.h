@@ -655,7 +655,7 @@ bool free_dims_of(struct arena *mem, const struct graph *p, struct free_dims *ou
 enum { FUSE_TILE = 1 << 14 }; // elements
 // One block graph for the whole program, with tiles of about that many elements; NULL if an operator does not belong in a kernel without products.
 struct graph *fuse_parts(struct arena *mem, const struct graph *p, int64_t tile);
-bool fuse_parts_can(const struct graph *p);                // it has split or concat, and such a graph exists
-bool fuse_rows_can(const struct graph *p, int processors); // such a graph exists, and leaves few of that many multiprocessors idle
+bool fuse_parts_can(const struct graph *p);           // it has split or concat, and such a graph exists
+bool fuse_rows_can(const struct graph *p, int least); // such a graph exists, with at least that many blocks or little work
 
 #endif
