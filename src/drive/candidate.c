@@ -352,8 +352,9 @@ struct candidate_building {
   struct contest *c;
   struct err *errs; // one for each candidate, because threads do not share arenas
   int from, part;
-  int done;     // number of finished candidates, atomic
-  double until; // no further one begins then: the rest of the time is for measuring
+  int done;        // number of finished candidates, atomic
+  int64_t longest; // microseconds of the slowest so far, atomic
+  double until;    // none begins that is expected to end later: the rest of the time is for measuring
 };
 
 static void build_progress(const struct candidate_building *b, int done)
@@ -362,17 +363,32 @@ static void build_progress(const struct candidate_building *b, int done)
   job_progress(b->j, b->from ? "tune" : "compile", b->part, (double)done / (c->ncand - b->from), &c->stats, 1e6 * c->cand[c->best].timing.median);
 }
 
+// Would another one be compiled in time? It takes as long as the longest until now.
+static bool in_time(const struct candidate_building *b)
+{
+  return now_seconds() + 1e-6 * (double)__atomic_load_n(&b->longest, __ATOMIC_RELAXED) < b->until;
+}
+
+static void took(struct candidate_building *b, double seconds)
+{
+  int64_t us = (int64_t)(1e6 * seconds), now = __atomic_load_n(&b->longest, __ATOMIC_RELAXED);
+  while (us > now && !__atomic_compare_exchange_n(&b->longest, &now, us, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+
 static void build_one(void *arg, int i, int worker)
 {
   struct candidate_building *b = arg;
   struct candidate *x = &b->c->cand[b->from + i];
   bool first = b->from + i <= 1; // op-by-op, and the model's best
   if (x->dropped || job_stopping(b->j)) return;
-  if (!first && now_seconds() >= b->until) {
+  if (!first && !in_time(b)) {
     x->dropped = NO_TIME, x->late = true;
     return;
   }
+  const double start = now_seconds();
   pass_candidate(b->j, b->c, x, LAST_OF_CANDIDATE, &b->errs[i]);
+  took(b, now_seconds() - start);
   int done = __atomic_add_fetch(&b->done, 1, __ATOMIC_RELAXED);
   if (!worker) build_progress(b, done); // the job's own thread
 }
@@ -381,7 +397,7 @@ static void build_one(void *arg, int i, int worker)
 static void build_for_cpu(struct job *j, struct contest *c, int part, int from)
 {
   int n = c->ncand - from;
-  struct candidate_building b = {j, c, NEWS(j->mem, struct err, n), from, part, 0, clock_starters(j)};
+  struct candidate_building b = {j, c, NEWS(j->mem, struct err, n), from, part, 0, 0, clock_starters(j)};
   if (n) build_progress(&b, 0);
   for (int i = 0; i < n; i++) {
     struct candidate *x = &c->cand[from + i];

@@ -23,7 +23,7 @@ static const struct {
 
 static double op_by_op(struct job *j) { return search_library_seconds(&j->target, j->stable); }
 
-// Of kernels that read the program's first input: the fewest blocks of one.
+// The fewest blocks of a kernel that reads the program's first input.
 static int64_t fewest_blocks(const struct graph *g)
 {
   int64_t fewest = INT64_MAX;
