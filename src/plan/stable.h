@@ -11,7 +11,7 @@
 //   clamped    of a part that is -inf everywhere, exp(s - m) is exp(-inf + inf): NaN, where the whole row has a softmax. With a
 //              finite m it is 0. Maxima of whole rows need not be: their softmax is NaN
 //   stored     F was read from what an earlier kernel saved, so parts with different maxima may meet here
-//   sharing    an exponential that is computed again, in a kernel that reads a rescaled tensor, takes the factor of that tensor
+//   sharing    the target may be computed again, in a kernel that reads a rescaled tensor: there it takes the factor of that tensor
 #ifndef MICA_PLAN_STABLE_H
 #define MICA_PLAN_STABLE_H
 
@@ -32,7 +32,7 @@ struct attempt {
   bool running;  // m is a running maximum over the for-loop
   bool clamped;  // m is at least the lowest number, since parts of a row may be -inf everywhere
   bool joined;   // parts with separate maxima were combined
-  bool sharing;  // other exponentials use the factor of an operand of their kernel
+  bool sharing;  // other kernels that compute the target again use the factor that they read
   bool may;      // one could
   int cancelled; // quotients in which the factor cancelled
   int done;      // number of nodes processed, to find the failure that went furthest

@@ -236,6 +236,33 @@ static int rule_target(struct site *s, const struct node *n, const struct scaled
   return OK;
 }
 
+static const struct node *block_of(const struct graph *kernels, const struct graph *sub)
+{
+  for (int i = 0; kernels && i < kernels->nnodes; i++)
+    if (kernels->nodes[i].sub == sub) return &kernels->nodes[i];
+  return NULL;
+}
+
+// Are tile t of block a and tile u of block b computed alike of the same tensors? In so many steps at most.
+static bool same_value(const struct node *a, int t, const struct node *b, int u, int *steps)
+{
+  const struct node *n = &a->sub->nodes[a->sub->tensors[t].node], *m = &b->sub->nodes[b->sub->tensors[u].node];
+  if (--*steps < 0 || n->op != m->op || n->nin != m->nin || t - n->out != u - m->out) return false;
+  if (n->op == OP_ITER) return node_iterated(a, t) == node_iterated(b, u);
+  bool same = !n->sub && attrs_same(&n->a, &m->a);
+  for (int k = 0; k < n->nin && same; k++) same = same_value(a, n->in[k], b, m->in[k], steps);
+  return same;
+}
+
+// Is that exponential the target, computed again in another block?
+static bool is_again(const struct site *s, const struct node *exp)
+{
+  const struct graph *kernels = s->above ? s->above->old : NULL;
+  const struct node *here = block_of(kernels, s->old), *there = block_of(kernels, s->a->target_graph);
+  int steps = 256;
+  return here && there && here != there && same_value(here, exp->in[0], there, s->a->target_graph->nodes[s->a->target_node].in[0], &steps);
+}
+
 // The rescaled tensor that the kernel reads, with a factor that every element of t has one of; NULL where there is none.
 static const struct scaled *shared_factor(const struct site *s, int t)
 {
@@ -252,7 +279,7 @@ static const struct scaled *shared_factor(const struct site *s, int t)
   return NULL;
 }
 
-// exp(x) is exp(F) exp(x - F). With the F of what it is divided by, it is no larger than that quotient.
+// exp(x) is exp(F) exp(x - F), where F is the maximum over a row of the same x in another kernel.
 static int rule_shared(struct site *s, const struct scaled *x, const struct scaled *of, struct scaled *out)
 {
   int diff, F = of->F;
@@ -350,7 +377,7 @@ int stable_node(struct site *s, int i)
   for (int k = 0; k < n->nin && k < 64; k++) x[k] = s->v[n->in[k]], any |= x[k].degree != 0;
   s->at = n->at, s->a->done++;
   int status;
-  const struct scaled *of = n->op == OP_EXP && s->above && !any && s->old != s->a->target_graph ? shared_factor(s, x->t) : NULL;
+  const struct scaled *of = n->op == OP_EXP && !any && is_again(s, n) ? shared_factor(s, x->t) : NULL;
   s->a->may |= of != NULL;
   if (n->op == OP_INPUT || n->op == OP_ITER)
     status = rule_input(s, n, out);

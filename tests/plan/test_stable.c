@@ -138,6 +138,9 @@ static const struct {
      "no maximum can be subtracted in exp `e`: add_scalar is not linear in it"},
     {"program lse { X: f32[4, 8]\n e = exp(X)\n return log(sum(e, dim=1)) }", "log is not linear"},
     {"program other { X: f32[4, 8]\n Y: f32[4, 8]\n e = exp(X)\n return e / sum(Y, dim=1) }", "no division cancels"},
+    {"graph others {\n X: f32[8, 16]\n Z: f32[8, 16]\n S = block(x=4) {\n  x = iter(X, imap={x:0})\n  save(sum(exp(x), dim=1), omap={x:0})\n }\n"
+     " Y = block(x=2) {\n  z = iter(Z, imap={x:0})\n  s = iter(S, imap={x:0})\n  save(exp(z) / s, omap={x:0})\n }\n return Y }",
+     "no division cancels"},
     {"program shifted { X: f32[4, 8]\n e = exp(X - max(X, dim=1))\n return e / sum(e, dim=1) }", ""},
     {"program none { X: f32[4, 8]\n return silu(X) }", ""},
 };
