@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { ROW_OF_NODE = 36, ROW_OF_WAIT = 16, ROW_OF_PUBLISH = 8, ROUNDING = 256 };
+enum { ROUNDING = 256 };
 
 extern const char mega_prims_text[], mega_device_text[], mega_matrix_text[], mega_product_text[], mega_panel_text[], mega_cache_text[],
     mega_scores_text[], mega_attend_text[], mega_merge_text[], mega_experts_text[], mega_token_text[], mega_serve_text[], mega_pack_text[],
@@ -62,8 +62,10 @@ static void constants(const struct mega_plan *p, bool panels, int block, const s
           "constexpr int ROWS = %d, WORKERS = %d, WARPS = %d, THREADS = WARPS * 32, BLOCK_THREADS = THREADS + %d, STAGES = %d, STAGE_ROOM = %lld;\n",
           x->rows, x->workers, g->warps, block - g->warps * 32, x->stages, (long long)m->stage_room);
   str_add(out, "#define WORLD %d\n", x->world);
-  str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d, CALM = %d;\n", x->ntensors,
-          x->nops, p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages), MEGACUDA_CALM);
+  str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d, CALM = %d;\n", x->ntensors, x->nops,
+          p->nnodes, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages), MEGACUDA_CALM);
+  str_add(out, "constexpr int NODE_ROW = %d, WAIT_ROW = %d, PUBLISH_ROW = %d; // bytes\n", MEGACUDA_NODE_ROW, MEGACUDA_WAIT_ROW,
+          MEGACUDA_PUBLISH_ROW);
   str_add(out,
           "constexpr int X_ROWS = %lld, X_FLOATS = %lld, ONE_FLOATS = %lld, QUERY_FLOATS = %lld, HEAD_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS "
           "= %lld, "
@@ -89,7 +91,7 @@ static void constants(const struct mega_plan *p, bool panels, int block, const s
 static int64_t beside_stages(const struct mega_plan *p, const struct megacuda_given *g, const struct megacuda_most *m)
 {
   int64_t rows = p->m->rows, attend = 4 * (m->query * (1 + g->warps) + 2 * m->head + (4 + 2 * g->warps) * m->heads), x = 4 * m->x_rows * m->x;
-  int64_t tables = p->nnodes * ROW_OF_NODE + m->waits * ROW_OF_WAIT + m->publishes * ROW_OF_PUBLISH;
+  int64_t tables = p->nnodes * MEGACUDA_NODE_ROW + m->waits * MEGACUDA_WAIT_ROW + m->publishes * MEGACUDA_PUBLISH_ROW;
   int64_t barriers = m->panel ? 8 * (2 * MEGACUDA_PANEL_SLOTS + 1) : 0; // of pieces of an input
   return MAX(MAX(x, 4 * m->one), MAX(attend, m->panel)) + 8 * m->part + 4 * rows * m->merge + 4 * m->choices + 8 * rows * g->warps + 8 * g->warps +
          tables + barriers + ROUNDING;
@@ -160,7 +162,7 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   for (size_t i = 0; i < COUNT(texts); i++)
     if (panels || texts[i] != mega_panel_text) str_raw(out, texts[i], strlen(texts[i])), str_add(out, "\n");
   str_add(out, "#ifndef MEGA_LIBRARY\n\n// ---- the plan ----\n\n"
-               "struct plan_node { int op, layer, write[ACCESSES]; };\nstruct plan_event { int id, node, flag, count, first, last; };\n"
+               "struct plan_node { int op, layer; };\nstruct plan_event { int id, node, flag, count, first, last; };\n"
                "struct plan_span { int lo, hi; };\nstruct plan_fault { bool hung; int of; const char *words; };\nstruct plan_wait { int node, lo, "
                "hi, event, back, stream; };\n"
                "struct plan_part { int n, dim; long long extent, inner, size[3]; };\n"

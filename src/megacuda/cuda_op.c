@@ -352,7 +352,8 @@ static int print_access(struct arena *mem, const struct mega_plan *p, const stru
 {
   const struct mega_access *a = &op->spec.access[access];
   const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
-  str_add(out, "  struct a%d {\n  typedef t_%s tensor;\n  static constexpr int INDEX = %d;\n", access, t->name, access);
+  str_add(out, "  struct a%d {\n  typedef t_%s tensor;\n", access, t->name);
+  TRY(megacuda_write(p, (int)(op - p->m->op), access, out, e));
   if (is_paged(a)) {
     TRY(paged(p, op, access, out, e));
   } else {

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-int megacuda_write_of(const struct mega_plan *p, int node, int access, int *write, struct err *e)
+// Which write of its tensor an access of a node reads: as the plan's waits for tagged data say. Of what is written in place: 0.
+static int write_of(const struct mega_plan *p, int node, int access, int *write, struct err *e)
 {
   const struct mega_op *op = mega_op_of(p, node);
   const struct mega_access *a = &op->spec.access[access];
@@ -23,6 +24,26 @@ int megacuda_write_of(const struct mega_plan *p, int node, int access, int *writ
   }
   mega_node_name(p, node, name);
   return err_set(e, ERR_MEGA, op->at, "%s reads %s, and the plan has no event for it", name, p->m->tensor[tensor].name);
+}
+
+// A loop over layers makes as many writes of a tensor in each layer. So they are linear in the layer, but a read in layer 0 may be of a write ahead of
+// the loop.
+int megacuda_write(const struct mega_plan *p, int op, int access, struct str *out, struct err *e)
+{
+  int write[3] = {0}, layers = MAX(p->m->op[op].repeat, 1); // of layers 0, 1 and 2
+  for (int n = 0; n < p->nnodes; n++) {
+    int of, layer = p->node[n].layer;
+    if (p->node[n].op != op) continue;
+    TRY(write_of(p, n, access, &of, e));
+    if (layer < 3) write[layer] = of;
+    if (layer >= 3 && of != write[1] + (layer - 1) * (write[2] - write[1]))
+      return err_set(e, ERR_MEGA, p->m->op[op].at, "%.40s: its writes are not linear in the layer", p->m->op[op].name);
+  }
+  int step = layers > 2 ? write[2] - write[1] : layers > 1 ? write[1] - write[0] : 0, first = layers > 1 ? write[1] - step : write[0];
+  str_add(out, "  static DEV u32 write(int layer) { return ");
+  if (first != write[0]) str_add(out, "!layer ? %d : ", write[0]);
+  str_add(out, step ? "%d + (u32)layer * %d; }\n" : "%d; }\n", first, step);
+  return OK;
 }
 
 const struct megacuda_fault_row megacuda_faults[MEGACUDA_FAULTS] = {
@@ -51,20 +72,11 @@ static void print_faults(struct str *out)
   str_add(out, "};\n");
 }
 
-static int print_nodes(const struct mega_plan *p, struct str *out, struct err *e)
+static void print_nodes(const struct mega_plan *p, struct str *out)
 {
-  str_add(out, "static const plan_node NODE[] = { // operator, layer, write by access\n");
-  for (int n = 0; n < p->nnodes; n++) {
-    str_add(out, "  {%d, %d, {", p->node[n].op, p->node[n].layer);
-    for (int a = 0; a < mega_op_of(p, n)->spec.naccess; a++) {
-      int write;
-      TRY(megacuda_write_of(p, n, a, &write, e));
-      str_add(out, "%s%d", a ? ", " : "", write);
-    }
-    str_add(out, "}},\n");
-  }
+  str_add(out, "static const plan_node NODE[] = { // operator, layer\n");
+  for (int n = 0; n < p->nnodes; n++) str_add(out, "  {%d, %d},%s", p->node[n].op, p->node[n].layer, n % 12 == 11 ? "\n" : "");
   str_add(out, "};\n");
-  return OK;
 }
 
 static void print_shares(const struct mega_plan *p, struct str *out)
@@ -167,12 +179,43 @@ static void print_filled(struct arena *mem, const struct mega_plan *p, struct st
   str_add(out, "  {-1, 0, {0}, {0}, {0}}};\n");
 }
 
+// Fields of a worker's rows are narrow: shared memory that they do not take is a stage.
+static int check_rows(const struct mega_plan *p, struct err *e)
+{
+  int64_t words = 0, count = 0, back = 0, publishes = 0;
+  for (int i = 0; i < p->nevents; i++) {
+    const struct mega_event *ev = &p->event[i];
+    if (ev->kind == MEGA_TAGGED) continue;
+    words += ev->kind == MEGA_FLAG ? p->m->workers : 1;
+    count = MAX(count, ev->count);
+  }
+  for (int n = 0; n < p->nnodes; n++) {
+    int64_t own = 0;
+    for (int i = 0; i < p->nevents; i++) own += p->event[i].node == n && p->event[i].kind != MEGA_TAGGED;
+    publishes = MAX(publishes, own);
+  }
+  for (int i = 0; i < p->nwaits; i++) back = MAX(back, p->wait[i].back);
+  const struct {
+    const char *what;
+    int64_t is, most;
+  } rows[] = {{"events", p->nevents, UINT16_MAX},
+              {"words of counters and flags", words, UINT16_MAX},
+              {"work tiles of an event", count, UINT16_MAX - 1}, // a planted mistake awaits one more
+              {"steps from a wait back to its event", back, UINT8_MAX},
+              {"events of a node", publishes, UINT8_MAX}};
+  for (size_t i = 0; i < COUNT(rows); i++)
+    if (rows[i].is > rows[i].most)
+      return err_set(e, ERR_MEGA, NOWHERE, "%lld %s; CUDA takes up to %lld", (long long)rows[i].is, rows[i].what, (long long)rows[i].most), NO;
+  return OK;
+}
+
 int megacuda_tables(struct arena *mem, const struct mega_plan *p, struct str *out, struct err *e)
 {
   for (int n = 0; n < p->nnodes; n++)
     if (p->pipe[n] != n) return err_set(e, ERR_MEGA, NOWHERE, "the pipeline is filled in another order than the nodes run");
-  TRY(print_nodes(p, out, e));
-  print_shares(p, out), print_events(p, out), print_tensors(p, out), print_written(p, out), print_faults(out), print_filled(mem, p, out);
+  TRY(check_rows(p, e));
+  print_nodes(p, out), print_shares(p, out), print_events(p, out), print_tensors(p, out), print_written(p, out), print_faults(out),
+      print_filled(mem, p, out);
   return OK;
 }
 

@@ -2,16 +2,17 @@
 
 // ---- tables of a worker, made by the host from the plan ----
 struct alignas(4) node_row { // one task
-  unsigned short op, layer, lo, hi, wait, nwaits, publish, npublish, turn;
-  unsigned short write[ACCESSES]; // by access: which write of its tensor this is, of a step
+  unsigned short layer, lo, hi, wait, nwaits, publish;
+  unsigned char op, npublish, turn;
 };
-struct wait_row {
-  u32 word, count, event;
-  unsigned short back, stream;
+struct alignas(4) wait_row {
+  unsigned short word, count, event;
+  unsigned char back, stream;
 };
-struct publish_row {
-  u32 word, add; // add 0: a flag
+struct alignas(4) publish_row {
+  unsigned short word, add; // add 0: a flag
 };
+static_assert(sizeof(node_row) == NODE_ROW && sizeof(wait_row) == WAIT_ROW && sizeof(publish_row) == PUBLISH_ROW, "as the stages leave room");
 struct weights_row { // how an operator's weights lie; tiles 0: it has none
   long long layer_bytes, tile_bytes;
   int tiles, k;
@@ -227,7 +228,7 @@ DEV void publish(moment j) // where the next task of this block may read what th
 // ---- tensors ----
 
 // The write that an access reads or makes, counted over all steps.
-template <class A> DEV u32 epoch_of(moment j) { return j.step * A::tensor::WRITES + S.node[j.n].write[A::INDEX]; }
+template <class A> DEV u32 epoch_of(moment j) { return j.step * A::tensor::WRITES + A::write(S.node[j.n].layer); }
 
 template <class T> DEV uint4 *words_of(u32 epoch, int row)
 {

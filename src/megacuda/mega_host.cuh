@@ -197,24 +197,23 @@ static tables make_tables(int planted)
     for (int n = 0, at = 0, ev = 0; n < NODES; n++) {
       node_row &r = t.node[(size_t)(w * NODES + n)];
       plan_span s = share_of(n, w);
-      r = {(unsigned short)NODE[n].op, (unsigned short)NODE[n].layer, (unsigned short)s.lo, (unsigned short)s.hi, (unsigned short)(waits - w * WAITS), 0,
-           (unsigned short)(publishes - w * PUBLISHES), 0, (unsigned short)(turn ^= s.hi > s.lo), {}};
-      for (int a = 0; a < ACCESSES; a++) r.write[a] = (unsigned short)NODE[n].write[a];
+      r = {(unsigned short)NODE[n].layer, (unsigned short)s.lo, (unsigned short)s.hi, (unsigned short)(waits - w * WAITS), 0,
+           (unsigned short)(publishes - w * PUBLISHES), (unsigned char)NODE[n].op, 0, (unsigned char)(turn ^= s.hi > s.lo)};
       for (; WAIT[at].node == n; at++) {
         const plan_wait &x = WAIT[at];
         const plan_event &e = EVENT[index[(size_t)x.event]];
         if (std::max(s.lo, x.lo) >= std::min(s.hi, x.hi)) continue;
         for (int k = 0; k < (e.flag ? WORKERS : 1); k++) {
           if (e.flag && !shared_tiles(e, share_of(e.node, k))) continue;
-          t.wait[(size_t)waits++] = {(u32)(base[(size_t)index[(size_t)x.event]] + k), (u32)(e.flag ? 1 : e.count) + (x.event == planted), (u32)x.event,
-                                     (unsigned short)x.back, (unsigned short)x.stream};
+          t.wait[(size_t)waits++] = {(unsigned short)(base[(size_t)index[(size_t)x.event]] + k), (unsigned short)((e.flag ? 1 : e.count) + (x.event == planted)),
+                                     (unsigned short)x.event, (unsigned char)x.back, (unsigned char)x.stream};
           r.nwaits++;
         }
       }
       for (ev = 0; EVENT[ev].id >= 0; ev++) {
         int tiles = EVENT[ev].node == n ? shared_tiles(EVENT[ev], s) : 0;
         if (!tiles) continue;
-        t.publish[(size_t)publishes++] = {(u32)(base[(size_t)ev] + (EVENT[ev].flag ? w : 0)), (u32)(EVENT[ev].flag ? 0 : tiles)};
+        t.publish[(size_t)publishes++] = {(unsigned short)(base[(size_t)ev] + (EVENT[ev].flag ? w : 0)), (unsigned short)(EVENT[ev].flag ? 0 : tiles)};
         r.npublish++;
       }
     }

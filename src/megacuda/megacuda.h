@@ -32,10 +32,11 @@ enum { MEGACUDA_WARPS = 8, MEGACUDA_OTHER_WARPS = 2 }; // that consume; the prod
 enum { MEGACUDA_SUMS = 256 };                          // floats a row for the sums of a batch of tiles
 enum { MEGACUDA_CHOICES = 32 };                        // experts that a row chooses, at most: a lane has one
 enum { MEGACUDA_EXACT_ROWS = 8 };                      // of products whose input is two bf16, and so nearly a float; of more rows it is one
-enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_TWO_PANELS = 73 << 10 }; // bytes of a block for pieces of an input; most for two of them
-enum { MEGACUDA_PANEL_SLOTS = 8 };                                   // most pieces of an input at once
-enum { MEGACUDA_PANEL_SUMS = 64 };                                   // registers of a thread for the sums of a product of many rows
-enum { MEGACUDA_SHARED = 227 << 10 };                                // bytes of shared memory of a block of sm_90
+enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_TWO_PANELS = 73 << 10 };              // bytes of a block for pieces of an input; most for two of them
+enum { MEGACUDA_PANEL_SLOTS = 8 };                                                // most pieces of an input at once
+enum { MEGACUDA_PANEL_SUMS = 64 };                                                // registers of a thread for the sums of a product of many rows
+enum { MEGACUDA_SHARED = 227 << 10 };                                             // bytes of shared memory of a block of sm_90
+enum { MEGACUDA_NODE_ROW = 16, MEGACUDA_WAIT_ROW = 8, MEGACUDA_PUBLISH_ROW = 4 }; // bytes of rows of a worker's tables
 
 // Floats from the sums of a column, of all rows, to those of the next. A multiple of 32 and 9 or 25: a warp's stores meet few banks twice.
 int megacuda_panel_pitch(int rows);
@@ -85,8 +86,8 @@ struct megacuda_fault_row { // fault.def
 extern const struct megacuda_fault_row megacuda_faults[MEGACUDA_FAULTS];
 void megacuda_fault_kinds(struct str *out); // as the kernel's text has them
 int megacuda_tables(struct arena *mem, const struct mega_plan *p, struct str *out, struct err *e);
-// Which write an access reads: as the plan's waits for tagged data say; or of what is written in place, any.
-int megacuda_write_of(const struct mega_plan *p, int node, int access, int *write, struct err *e);
+// The write that an access of an operator reads or makes, as a function of its layer: `static DEV u32 write(int layer)`.
+int megacuda_write(const struct mega_plan *p, int op, int access, struct str *out, struct err *e);
 void megacuda_count_rows(const struct mega_plan *p, struct megacuda_most *m);
 
 #endif

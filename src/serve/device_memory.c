@@ -79,7 +79,7 @@ static int tables(struct serve *s, struct err *e)
 {
   struct device_tables t;
   uint64_t *f = s->block->field;
-  TRY(device_rows(&s->mem, s->p, -1, &t, e));
+  device_rows(&s->mem, s->p, -1, &t);
   s->block->words = MAX(t.words, 1);
   TRY(upload(s, t.node, t.node_bytes, &f[AT_NODE], e));
   TRY(upload(s, t.wait, t.wait_bytes, &f[AT_WAIT], e));
@@ -188,8 +188,8 @@ int device_plant(struct serve *s, bool planted, struct err *e)
 {
   struct device_tables t;
   struct arena own = {0};
-  int status = device_rows(&own, s->p, planted ? device_planted(s->p) : -1, &t, e);
-  if (status == OK) status = ON(s, write, s->block->field[AT_WAIT], t.wait, t.wait_bytes, e);
+  device_rows(&own, s->p, planted ? device_planted(s->p) : -1, &t);
+  int status = ON(s, write, s->block->field[AT_WAIT], t.wait, t.wait_bytes, e);
   return arena_close(&own), status;
 }
 

@@ -4,17 +4,19 @@
 #include <string.h>
 
 struct device_task {
-  uint16_t op, layer, lo, hi, wait, nwaits, publish, npublish, turn, write[MEGA_ACCESSES];
-  uint16_t pad;
+  uint16_t layer, lo, hi, wait, nwaits, publish;
+  uint8_t op, npublish, turn, pad;
 };
 struct device_wait {
-  uint32_t word, count, event;
-  uint16_t back, stream;
+  uint16_t word, count, event;
+  uint8_t back, stream;
 };
 struct device_publish {
-  uint32_t word, add;
+  uint16_t word, add;
 };
-_Static_assert(sizeof(struct device_task) == 36 && sizeof(struct device_wait) == 16 && sizeof(struct device_publish) == 8, "as in mega_device.cuh");
+_Static_assert(sizeof(struct device_task) == MEGACUDA_NODE_ROW && sizeof(struct device_wait) == MEGACUDA_WAIT_ROW &&
+                   sizeof(struct device_publish) == MEGACUDA_PUBLISH_ROW,
+               "as in mega_device.cuh");
 
 struct device_filling {
   const struct mega_plan *p;
@@ -38,8 +40,8 @@ static void add_waits(struct device_filling *f, int n, struct device_task *r)
     for (int k = 0; k < (flag ? p->m->workers : 1); k++) {
       if (flag && !mega_shared_tiles(ev, mega_share(p, ev->node, k))) continue;
       f->wait[f->worker * f->most.waits + f->nwaits++] =
-          (struct device_wait){(uint32_t)(f->base[x->event] + k), (uint32_t)(flag ? 1 : ev->count) + (x->event == f->planted), (uint32_t)x->event,
-                               (uint16_t)x->back, x->stream};
+          (struct device_wait){(uint16_t)(f->base[x->event] + k), (uint16_t)((flag ? 1 : ev->count) + (x->event == f->planted)), (uint16_t)x->event,
+                               (uint8_t)x->back, x->stream};
       r->nwaits++;
     }
   }
@@ -54,12 +56,12 @@ static void add_publishes(struct device_filling *f, int n, struct device_task *r
     int64_t tiles = ev->node == n && ev->kind != MEGA_TAGGED ? mega_shared_tiles(ev, mega_share(p, n, f->worker)) : 0;
     if (!tiles) continue;
     f->publish[f->worker * f->most.publishes + f->npublishes++] =
-        (struct device_publish){(uint32_t)(f->base[e] + (flag ? f->worker : 0)), flag ? 0 : (uint32_t)tiles};
+        (struct device_publish){(uint16_t)(f->base[e] + (flag ? f->worker : 0)), flag ? 0 : (uint16_t)tiles};
     r->npublish++;
   }
 }
 
-static int fill_worker(struct device_filling *f, struct err *e)
+static void fill_worker(struct device_filling *f)
 {
   const struct mega_plan *p = f->p;
   bool turn = false;
@@ -68,21 +70,15 @@ static int fill_worker(struct device_filling *f, struct err *e)
     struct mega_span s = mega_share(p, n, f->worker);
     struct device_task *r = &f->node[f->worker * p->nnodes + n];
     turn ^= s.hi > s.lo;
-    *r = (struct device_task){.op = (uint16_t)p->node[n].op,
+    *r = (struct device_task){.op = (uint8_t)p->node[n].op,
                               .layer = (uint16_t)p->node[n].layer,
                               .lo = (uint16_t)s.lo,
                               .hi = (uint16_t)s.hi,
                               .wait = (uint16_t)f->nwaits,
                               .publish = (uint16_t)f->npublishes,
                               .turn = turn};
-    for (int a = 0; a < mega_op_of(p, n)->spec.naccess; a++) {
-      int write;
-      TRY(megacuda_write_of(p, n, a, &write, e));
-      r->write[a] = (uint16_t)write;
-    }
     add_waits(f, n, r), add_publishes(f, n, r);
   }
-  return OK;
 }
 
 int device_planted(const struct mega_plan *p)
@@ -93,7 +89,7 @@ int device_planted(const struct mega_plan *p)
   return best;
 }
 
-int device_rows(struct arena *mem, const struct mega_plan *p, int planted, struct device_tables *out, struct err *e)
+void device_rows(struct arena *mem, const struct mega_plan *p, int planted, struct device_tables *out)
 {
   struct device_filling f = {.p = p, .planted = planted, .base = NEWS(mem, int, p->nevents + 1)};
   int workers = p->m->workers;
@@ -105,9 +101,8 @@ int device_rows(struct arena *mem, const struct mega_plan *p, int planted, struc
   }
   f.node = NEWS(mem, struct device_task, workers * p->nnodes), f.wait = NEWS(mem, struct device_wait, workers * f.most.waits);
   f.publish = NEWS(mem, struct device_publish, workers * f.most.publishes);
-  for (f.worker = 0; f.worker < workers; f.worker++) TRY(fill_worker(&f, e));
+  for (f.worker = 0; f.worker < workers; f.worker++) fill_worker(&f);
   out->node = f.node, out->wait = f.wait, out->publish = f.publish;
   out->node_bytes = sizeof *f.node * (size_t)(workers * p->nnodes), out->wait_bytes = sizeof *f.wait * (size_t)(workers * f.most.waits);
   out->publish_bytes = sizeof *f.publish * (size_t)(workers * f.most.publishes);
-  return OK;
 }

@@ -18,7 +18,7 @@ struct device_seat { // seat_row
 
 // ---- device_rows.c ----
 // planted: the waits for this event want one more than there is; -1: none.
-int device_rows(struct arena *mem, const struct mega_plan *p, int planted, struct device_tables *out, struct err *e);
+void device_rows(struct arena *mem, const struct mega_plan *p, int planted, struct device_tables *out);
 int device_planted(const struct mega_plan *p); // a counter, of the same step if there is one; -1: there is none
 
 // ---- device_memory.c ----

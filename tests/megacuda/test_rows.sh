@@ -32,16 +32,18 @@ planted() {
   quick=-O0 compile -w -x c++ -o "$work/wrong" "$work/wrong.cu"
   expect 1 "$3" "$work/wrong" --steps 2 --plain 1 --deadline "$deadline"
 }
-fibers tests/megacuda/even.json even --steps 2 --workers 3 --context 3 --rows 16 --seed 4
+[ -z "${MICA_ALL:-}" ] || fibers tests/megacuda/even.json even --steps 2 --workers 3 --context 3 --rows 16 --seed 4 # else it is there
 differs='^plain: ([0-9]|1[0-5]) of 16 tokens agree'
 planted 'a piece of weights that is not awaited' 's/if (of == 0) wait_stage(&S.full.*$/;/' "$differs"
-planted 'an operand that is packed wrongly' 's/if constexpr (W::PANEL) place_in_operand<W>(at, place);//' "$differs"
+[ -z "${MICA_ALL:-}" ] || planted 'an operand that is packed wrongly' 's/if constexpr (W::PANEL) place_in_operand<W>(at, place);//' "$differs"
 planted 'a piece that is counted twice' 's/taken += (u32)tiles;/taken += 2 * (u32)tiles;/' '^hung: .* at [a-z_]+.* waited for a stage: saw [0-9]+, wanted [0-9]+$'
 # The plain model finds a wrong token.
-sed 's/M.tokens\[j.at \* ROWS + row\] = at/& ^ 1/' "$work/tiny_llama.cu" >"$work/wrong.cu"
-cmp -s "$work/tiny_llama.cu" "$work/wrong.cu" && complain "no wrong token"
-quick=-O0 compile -w -x c++ -o "$work/wrong" "$work/wrong.cu"
-expect 1 '^plain: ' "$work/wrong" --steps 1 --plain 1 --deadline "$deadline"
+if [ -n "${MICA_ALL:-}" ]; then
+  sed 's/M.tokens\[j.at \* ROWS + row\] = at/& ^ 1/' "$work/tiny_llama.cu" >"$work/wrong.cu"
+  cmp -s "$work/tiny_llama.cu" "$work/wrong.cu" && complain "no wrong token"
+  quick=-O0 compile -w -x c++ -o "$work/wrong" "$work/wrong.cu"
+  expect 1 '^plain: ' "$work/wrong" --steps 1 --plain 1 --deadline "$deadline"
+fi
 # The largest of logits that are tagged words, and of logits in panels.
 for rows in 8 ${MICA_ALL:+16}; do
   sed "s/rows = 8/rows = $rows/" tests/megacuda/picked.mega >"$work/picked$rows.mega"
