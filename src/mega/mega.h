@@ -325,6 +325,7 @@ struct mega_plan {
   bool whole_words; // the target never tears words of 16 bytes
   struct mega_world world;
 };
+int mega_nodes_make(const struct mega_model *m, struct mega_node *to); // the nodes of a step, in sequential order; how many. `to` may be NULL
 int mega_plan_make(struct arena *mem, const struct mega_model *m, struct mega_plan **out, struct err *e);
 
 // ---- mega_world.c ----

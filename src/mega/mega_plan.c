@@ -6,7 +6,7 @@
 // ---- nodes ----
 
 // Operators with layers that follow one another form a loop over layers.
-static int make_nodes(const struct mega_model *m, struct mega_node *to)
+int mega_nodes_make(const struct mega_model *m, struct mega_node *to)
 {
   int n = 0;
   for (int first = 0, last; first < m->nops; first = last) {
@@ -160,9 +160,9 @@ int mega_plan_make(struct arena *mem, const struct mega_model *m, struct mega_pl
   TRY(mega_model_check(m, e));
   p->m = m, p->whole_words = true;
   mega_world_make(m->world, &p->world);
-  p->nnodes = make_nodes(m, NULL);
+  p->nnodes = mega_nodes_make(m, NULL);
   p->node = NEWS(mem, struct mega_node, p->nnodes);
-  make_nodes(m, p->node);
+  mega_nodes_make(m, p->node);
   p->pipe = NEWS(mem, int, p->nnodes);
   p->fence = NEWS(mem, bool, p->nnodes);
   for (int n = 0; n < p->nnodes; n++) p->pipe[n] = n;

@@ -44,7 +44,7 @@ int mega_prove_words(struct mega_proving *v, struct err *e)
     else if (h->word_bytes != WORD_SURE && !(h->word_bytes == WORD_LARGE && p->whole_words))
       mega_fault_add(p, v->out, MEGA_CHECK_WORDS, writer, -1, -1, "words of %s have %d bytes, which the target may tear", p->m->tensor[t].name,
                      h->word_bytes);
-    else if (payload % element)
+    else if (payload < element || payload % element || h->word_group < 1)
       mega_fault_add(p, v->out, MEGA_CHECK_WORDS, writer, -1, -1, "words of %s have no whole number of elements", p->m->tensor[t].name);
     else
       tiles_keep_words(v, t, payload / element);
