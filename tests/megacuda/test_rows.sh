@@ -12,7 +12,7 @@ deadline=1500 # ms of the process
 [ -z "${MICA_ALL:-}" ] || deadline=8000
 hang=${MICA_ALL:+yes}
 hang=${hang:-no}
-same examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 9 --seed 4
+quick=-O0 same examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 9 --seed 4
 long examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 64 --seed 4
 same tests/megacuda/even.json 2 --workers 3 --context 70 --rows 8 --seed 4
 long tests/megacuda/even.json 2 --workers 3 --rows 8 --pages 17 --seed 4
@@ -51,7 +51,7 @@ for rows in 8 ${MICA_ALL:+16}; do
   expect 0 'proved; ' emit "$work/picked$rows.mega" --steps 3 --seed 4 --out "$work"
   expect 0 '' run "$work/picked$rows.mega" --steps 3 --seed 4 --deadline 60
   grep '^row' "$work/out" >"$work/want"
-  fibers "$work/picked$rows.mega" picked --steps 3 --seed 4
+  quick=-O0 fibers "$work/picked$rows.mega" picked --steps 3 --seed 4
   expect 0 "^plain: $((3 * rows)) of $((3 * rows)) tokens agree" "$work/picked" --steps 3 --plain 3 --deadline "$deadline"
   grep '^row' "$work/out" | cmp -s - "$work/want" || complain "tokens of $rows picked rows"
 done
