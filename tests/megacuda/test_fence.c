@@ -1,4 +1,4 @@
-// Proxy fences of the emitted text: a product has them where its feeder copies what threads wrote, and loses them with those of the plan.
+// Emitted text of a plan that is changed. Fields of tables are narrow, and what does not fit is an error. Proxy fences: a product has them where its feeder copies what threads wrote, and loses them with those of the plan.
 #include "megacuda/megacuda.h"
 
 #include <setjmp.h>
@@ -22,9 +22,8 @@ static bool fenced(struct arena *mem, const struct mega_plan *p, const char *op)
   return is;
 }
 
-static void where_a_feeder_copies(void **state)
+static struct mega_plan *even_plan(struct arena *mem)
 {
-  struct arena mem = {0};
   struct mega_config c = {.name = "even",
                           .layers = 2,
                           .heads = 4,
@@ -41,9 +40,16 @@ static void where_a_feeder_copies(void **state)
   struct mega_model *m;
   struct mega_plan *p;
   struct err e = {0};
+  assert_int_equal(mega_from_config(mem, &c, &s, &m, &e), OK);
+  assert_int_equal(mega_plan_make(mem, m, &p, &e), OK);
+  return p;
+}
+
+static void where_a_feeder_copies(void **state)
+{
+  struct arena mem = {0};
+  struct mega_plan *p = even_plan(&mem);
   (void)state;
-  assert_int_equal(mega_from_config(&mem, &c, &s, &m, &e), OK);
-  assert_int_equal(mega_plan_make(&mem, m, &p, &e), OK);
   const char *const products[] = {"qkv", "o", "gate_up", "down", "head"};
   for (size_t i = 0; i < COUNT(products); i++) assert_true(fenced(&mem, p, products[i]));
   assert_false(fenced(&mem, p, "embed"));
@@ -55,8 +61,28 @@ static void where_a_feeder_copies(void **state)
   arena_close(&mem);
 }
 
+static void narrow_fields(void **state)
+{
+  struct arena mem = {0};
+  struct mega_plan *p = even_plan(&mem);
+  struct megacuda_given given = {.seed = 1, .warps = MEGACUDA_WARPS, .steps = 2};
+  struct str text = {0};
+  struct err e = {0};
+  (void)state;
+  p->wait[0].back = 256;
+  assert_int_equal(megacuda_emit(&mem, p, &given, &text, &e), NO);
+  assert_string_equal(e.text, "256 steps from a wait back to its event; CUDA takes up to 255");
+  p->wait[0].back = 0, e = (struct err){0};
+  for (int i = 0; i < p->nevents; i++)
+    if (p->event[i].kind != MEGA_TAGGED) p->event[i].count = 65535;
+  assert_int_equal(megacuda_emit(&mem, p, &given, &text, &e), NO);
+  assert_string_equal(e.text, "65535 work tiles of an event; CUDA takes up to 65534");
+  str_free(&text);
+  arena_close(&mem);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(where_a_feeder_copies)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(where_a_feeder_copies), cmocka_unit_test(narrow_fields)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
