@@ -372,23 +372,20 @@ static const struct planted {
                                                                                             ROW(wait_for_itself, EPOCHS, "attend[1] tile 0, event")
                                                                                                 ROW(layer_run_twice, SCHEDULE,
                                                                                                     "gate_up[0]: stands where the sequential program "
-                                                                                                    "has gate_up[1]")
-                                                                                                    ROW(nodes_exchanged, SCHEDULE,
-                                                                                                        "down[0]: stands where")
-                                                                                                        ROW(writes_exchanged, EPOCHS,
-                                                                                                            "wants write 0 of h")
-                                                                                                            ROW(write_not_listed, EPOCHS,
-                                                                                                                "head tile 0, event")
-                                                                                                                ROW(word_of_no_values, WORDS,
-                                                                                                                    "words of h have")
-                                                                                                                    ROW(layer_of_weights_beyond,
-                                                                                                                        SCHEDULE,
-                                                                                                                        "o[2]: stands where")
-                                                                                                                        ROW(step_before_the_last,
-                                                                                                                            EPOCHS,
-                                                                                                                            "of 2 steps before")
-                                                                                                                            ROW(negative_step, COUNTS,
-                                                                                                                                "is ill-formed")
+                                                                                                    "has gate_up[1]") ROW(nodes_exchanged, SCHEDULE,
+                                                                                                                          "down[0]: stands where")
+                                                                                                    ROW(writes_exchanged, EPOCHS,
+                                                                                                        "wants write 0 of h")
+                                                                                                        ROW(write_not_listed, EPOCHS,
+                                                                                                            "head tile 0, event")
+                                                                                                            ROW(word_of_no_values, WORDS,
+                                                                                                                "words of h have")
+                                                                                                                ROW(layer_of_weights_beyond, SCHEDULE,
+                                                                                                                    "o[2]: stands where")
+                                                                                                                    ROW(step_before_the_last, EPOCHS,
+                                                                                                                        "of 2 steps before")
+                                                                                                                        ROW(negative_step, COUNTS,
+                                                                                                                            "is ill-formed")
 #undef ROW
 };
 
