@@ -4,6 +4,8 @@
 // A caller's tensor need not be aligned. Then every other vector of the second operand straddles two cache lines, which costs a quarter of the rate.
 // So the kernel copies a misaligned operand that several rows share; one that many rows share is packed in any case.
 // An accumulator that is the product's only reader is added to directly.
+// A second operand of bf16 is packed in pairs for the instruction that multiplies two of them at once. It reads the first operand in bf16 too; sums
+// are fp32.
 #include "gen/emit.h"
 
 enum { DOT_ROWS = 4 };     // rows up to which dot products with a transposed operand are faster than transposing it
@@ -13,9 +15,9 @@ enum { MANY_ROWS = 128 };  // rows from which packing pays although the operand 
 
 struct matmul_product {
   int64_t m, n, k;
-  int lead;                                   // number of remaining leading dimensions
-  struct view a, b, c;                        // broadcast to the leading dimensions
-  enum second { PLAIN, PACKED, TURNED } kind; // form of the second operand
+  int lead;                                          // number of remaining leading dimensions
+  struct view a, b, c;                               // broadcast to the leading dimensions
+  enum second { PLAIN, PACKED, TURNED, PAIRS } kind; // form of the second operand
   bool add;
 };
 
@@ -25,7 +27,7 @@ static bool on_device(const struct view *v) { return v->buf < 0; }
 static struct view operand_copy(struct block *b, int tensor, const struct view *to_like, bool dense)
 {
   struct place *p = &b->operand[tensor];
-  if (p->kind == PLACE_VIEW && !p->packed) return p->v;
+  if (p->kind == PLACE_VIEW && !p->packed && p->v.dtype == F32) return p->v;
   enum stage st = stage_of(b, tensor);
   const char *name = block_name(b, "o", tensor);
   struct view t = dense ? tile_new(b, name, &to_like->shape, st, false) : tile_like(b, name, to_like, st);
@@ -34,13 +36,29 @@ static struct view operand_copy(struct block *b, int tensor, const struct view *
   return t;
 }
 
+// A copy in bf16 of a first operand whose rows are not words of pairs.
+static struct view narrow_copy(struct block *b, int tensor, const struct view *v)
+{
+  struct place *p = &b->operand[tensor];
+  if (p->kind == PLACE_VIEW && !p->packed && p->v.dtype == BF16) return p->v;
+  struct view t = tile_new(b, block_name(b, "h", tensor), &v->shape, stage_of(b, tensor), false);
+  t.ptr = arena_printf(b->mem, "((uint16_t *)%s)", t.ptr), t.dtype = BF16;
+  tile_copy(b, v, &t, stage_of(b, tensor));
+  *p = (struct place){PLACE_VIEW, false, 0, t};
+  return t;
+}
+
+// Packed by m_pack_b, or in pairs by m_pack_pairs, whose words are half as many.
 static struct view packed(struct block *b, int tensor, const struct view *v)
 {
   struct place *p = &b->operand[tensor];
   if (p->kind == PLACE_VIEW && p->packed) return p->v;
   enum stage st = stage_of(b, tensor);
   int n = v->shape.n;
-  struct view t = tile_new(b, block_name(b, "p", tensor), &v->shape, st, false);
+  struct shape words = v->shape;
+  bool turned = v->stride[n - 1] != 1;
+  if (v->dtype == BF16) words.d[n - 2] /= 2, words.d[n - 1] = (words.d[n - 1] + 15) / 16 * 16;
+  struct view t = tile_new(b, block_name(b, "p", tensor), &words, st, false);
   const char *src = v->ptr, *dst = t.ptr;
   int depth = depth_of(b, st);
   for (int i = 0; i < n - 2; i++) {
@@ -49,8 +67,9 @@ static struct view packed(struct block *b, int tensor, const struct view *v)
     src = arena_printf(b->mem, "%s + i%d * %lld", src, i, (long long)v->stride[i]);
     dst = arena_printf(b->mem, "%s + i%d * %lld", dst, i, (long long)t.stride[i]);
   }
-  line(&b->text[st], depth, "m_pack_b(%lld, %lld, %s, %lld, %s);", (long long)v->shape.d[n - 2], (long long)v->shape.d[n - 1], src,
-       (long long)v->stride[n - 2], dst);
+  const char *by = v->dtype != BF16 ? "m_pack_b" : turned ? "m_pack_pairs_t" : "m_pack_pairs";
+  line(&b->text[st], depth, "%s(%lld, %lld, %s, %lld, %s);", by, (long long)v->shape.d[n - 2], (long long)v->shape.d[n - 1], src,
+       (long long)v->stride[turned ? n - 1 : n - 2], dst);
   *p = (struct place){PLACE_VIEW, true, 0, t};
   return t;
 }
@@ -75,6 +94,20 @@ static bool rows_contiguous(const struct view *v)
   return v->shape.d[n - 1] == 1 || v->stride[n - 1] == 1;
 }
 
+// Can words of two numbers be read along this dimension?
+static bool has_words(const struct view *v, int along)
+{
+  for (int i = 0; i < v->shape.n; i++)
+    if (i != along && v->stride[i] % 2) return false;
+  return v->stride[along] == 1;
+}
+
+static bool by_pairs(const struct view *v, int64_t rows)
+{
+  int n = v->shape.n;
+  return v->dtype == BF16 && rows > DOT_ROWS && v->shape.d[n - 2] % 2 == 0 && (v->stride[n - 1] == 1 || has_words(v, n - 2));
+}
+
 static struct view second(struct block *b, int tensor, int64_t rows, enum second *kind)
 {
   struct view v = b->place[tensor].v;
@@ -83,6 +116,10 @@ static struct view second(struct block *b, int tensor, int64_t rows, enum second
   if (rows <= DOT_ROWS && v.stride[n - 2] == 1 && v.shape.d[n - 2] >= 16 && !rows_contiguous(&v)) {
     *kind = TURNED;
     return v;
+  }
+  if (by_pairs(&v, rows)) {
+    *kind = PAIRS;
+    return packed(b, tensor, &v);
   }
   if (v.dtype != F32 || !rows_contiguous(&v)) return operand_copy(b, tensor, &v, true);
   int64_t cols = v.shape.d[n - 1], step = v.stride[n - 2];
@@ -95,10 +132,12 @@ static struct view second(struct block *b, int tensor, int64_t rows, enum second
 }
 
 // Copies it if it is read several times and its rows are far apart.
-static struct view first(struct block *b, int tensor, int64_t cols, bool dots)
+static struct view first(struct block *b, int tensor, int64_t cols, enum second kind)
 {
   struct view v = b->place[tensor].v;
   int row = v.shape.n - 2;
+  bool dots = kind == TURNED;
+  if (kind == PAIRS) return v.dtype == BF16 && has_words(&v, row + 1) ? v : narrow_copy(b, tensor, &v);
   bool again = stage_of(b, tensor) == BEFORE && b->iterations > 1, aliased = v.stride[row] % 256 == 0 || v.stride[row + 1] % 256 == 0;
   bool scattered = on_device(&v) && v.shape.d[row] > 1 && (aliased || !view_is_dense(&v));
   if (dots && v.stride[row + 1] != 1) return operand_copy(b, tensor, &v, true);
@@ -138,6 +177,8 @@ static void product_print(struct block *b, struct matmul_product *p, enum stage 
   if (p->kind == TURNED)
     line(s, depth, "m_gemm_bt%s(%lld, %lld, %lld, %s, %lld, %s, %lld, %s, %lld, %d);",
          p->b.dtype == F32 ? "" : arena_printf(b->mem, "_%s", dtype_name(p->b.dtype)), m, n, k, at[0], ars, at[1], ldb, at[2], ldc, p->add);
+  else if (p->kind == PAIRS)
+    line(s, depth, "m_gemm_pairs(%lld, %lld, %lld, %s, %lld, %s, %s, %lld, %d);", m, n, k, at[0], ars, at[1], at[2], ldc, p->add);
   else if (p->kind == PACKED && acs == 1)
     line(s, depth, "m_gemm_packed(%lld, %lld, %lld, %s, %lld, %s, %s, %lld, %d);", m, n, k, at[0], ars, at[1], at[2], ldc, p->add);
   else if (acs == 1)
@@ -185,7 +226,7 @@ static void multiply(struct block *b, int x, int y, const struct view *c, bool a
   struct matmul_product plan = p;
   stack_rows(&plan); // determines how many rows share the second operand, before anything is copied
   w = second(b, y, plan.m, &p.kind);
-  a = first(b, x, p.n, p.kind == TURNED);
+  a = first(b, x, p.n, p.kind);
   tile_use(b, &a, st), tile_use(b, &w, st), tile_use(b, c, st);
   p.a = led(&a, &c->shape), p.b = led(&w, &c->shape);
   stack_rows(&p);

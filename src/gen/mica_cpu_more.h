@@ -238,6 +238,54 @@ M_GEMM_BT(m_gemm_bt, float, m_load, m_loadn)
 M_GEMM_BT(m_gemm_bt_f16, uint16_t, m_ld_f16, m_ldn_f16)
 M_GEMM_BT(m_gemm_bt_bf16, uint16_t, m_ld_bf16, m_ldn_bf16)
 
+/* Columns of panel p of a packed operand of `vecs` vectors of columns, as m_product goes through them. */
+M_FN int m_panel_width(int vecs, int p)
+{
+  int panels = (vecs + M_NV - 1) / M_NV;
+  return (vecs / panels + (p < vecs % panels)) * M_W;
+}
+
+/* Packs K x N of bf16 numbers for m_gemm_pairs: panel after panel, each K / 2 rows of words. A word has the numbers of
+ * rows k and k + 1 of its column. K is even. */
+M_FN_OUT void m_pack_pairs(int K, int N, const uint16_t *B, ptrdiff_t ldb, float *dst)
+{
+  int vecs = (N + M_W - 1) / M_W;
+  for (int k = 0; k < K; k += 2)
+    for (int p = 0, col = 0; col < N; p++) {
+      int width = m_panel_width(vecs, p);
+      float *to = dst + (ptrdiff_t)col * (K / 2) + k / 2 * width;
+      const uint16_t *from = B + k * ldb + col;
+      for (int v = 0; v < width; v += M_W) {
+        m_hvec even = {0}, odd = {0};
+        int n = N - col - v < M_W ? N - col - v : M_W;
+        if (n == M_W)
+          memcpy(&even, from + v, sizeof even), memcpy(&odd, from + ldb + v, sizeof odd);
+        else
+          memcpy(&even, from + v, (size_t)n * 2), memcpy(&odd, from + ldb + v, (size_t)n * 2);
+        m_uvec low = __builtin_convertvector(even, m_uvec), high = __builtin_convertvector(odd, m_uvec);
+        m_store(to + v, (m_vec)(low | high << 16));
+      }
+      col += width;
+    }
+}
+
+/* The same of an operand that is stored transposed, [N][K], where pairs are words already. ldb is even. */
+M_FN_OUT void m_pack_pairs_t(int K, int N, const uint16_t *B, ptrdiff_t ldb, float *dst)
+{
+  int vecs = (N + M_W - 1) / M_W;
+  for (int p = 0, col = 0; col < N; p++) {
+    int width = m_panel_width(vecs, p), n = N - col < width ? N - col : width;
+    m_load_tile_t(n, K / 2, (const float *)(const void *)(B + col * ldb), ldb / 2, dst + (ptrdiff_t)col * (K / 2), width);
+    col += width;
+  }
+}
+
+/* C (+)= A B of bf16 numbers with sums in fp32; B from m_pack_pairs; K and lda are even. */
+M_FN void m_gemm_pairs(int M, int N, int K, const uint16_t *A, ptrdiff_t lda, const float *B, float *C, ptrdiff_t ldc, int acc)
+{
+  m_product(M, N, (m_prod){(const float *)(const void *)A, B, C, lda / 2, 1, 0, ldc, K / 2, acc, M_W, 0, 1});
+}
+
 /* row i of x times f[i * fstep]; in a running softmax most factors are 1, whose rows stay untouched */
 M_FN void m_scale_rows(int rows, int cols, float *x, ptrdiff_t ld, const float *f, ptrdiff_t fstep)
 {

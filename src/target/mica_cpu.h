@@ -685,11 +685,31 @@ typedef struct m_prod {
   float *C;
   ptrdiff_t ars, acs, ldb, ldc;
   int K, acc, last, ahead; /* ahead: rows of B that a streaming product prefetches in advance */
+  int pairs;               /* words of A and B are two bf16 numbers, of k and k + 1, which both count */
 } m_prod;
+
+/* c + the products of two bf16 numbers in each word of a and b */
+M_FN m_vec m_dot2(m_vec c, m_vec a, m_vec b)
+{
+#if M_W == 16 && defined(__AVX512BF16__)
+  return (m_vec)_mm512_dpbf16_ps((__m512)c, (__m512bh)a, (__m512bh)b);
+#else
+  c += (m_vec)((m_uvec)a << 16) * (m_vec)((m_uvec)b << 16);
+  return c + m_part_cut(a) * m_part_cut(b);
+#endif
+}
+
+/* a word that may lie at an odd half */
+M_FN float m_word(const float *p)
+{
+  float w;
+  memcpy(&w, p, sizeof w);
+  return w;
+}
 
 /* The microkernel: mr x nv vectors of C stay in registers while k runs; a step loads nv vectors of
  * B and multiplies them by mr broadcast elements of A. */
-M_FN void m_ukr(int mr, int nv, int ragged, int stream, const m_prod *g)
+M_FN void m_ukr(int mr, int nv, int ragged, int stream, int pairs, const m_prod *g)
 {
   const float *A = g->A, *B = g->B;
   const ptrdiff_t ars = g->ars, acs = g->acs, ldb = g->ldb, ldc = g->ldc;
@@ -709,9 +729,9 @@ M_FN void m_ukr(int mr, int nv, int ragged, int stream, const m_prod *g)
     }
     M_UNROLL
     for (int i = 0; i < mr; i++) {
-      m_vec a = m_splat(A[i * ars]);
+      m_vec a = m_splat(m_word(A + i * ars));
       M_UNROLL
-      for (int v = 0; v < nv; v++) c[i][v] += a * b[v];
+      for (int v = 0; v < nv; v++) c[i][v] = pairs ? m_dot2(c[i][v], a, b[v]) : c[i][v] + a * b[v];
     }
     A += acs;
     B += ldb;
@@ -730,13 +750,16 @@ M_FN void m_ukr(int mr, int nv, int ragged, int stream, const m_prod *g)
 /* One function a size, shared by all products of a file; the unused ones vanish. */
 #define M_SIZES(X) M_SIZES_(X, 1) M_SIZES_(X, 2) M_SIZES_(X, 3) M_SIZES_(X, 4)
 #define M_SIZES_(X, nv) X(1, nv) X(2, nv) X(3, nv) X(4, nv) X(5, nv) X(6, nv) X(7, nv) X(8, nv)
-#define M_DEFINE(mr, nv)                                                        \
-  M_FN_OUT void m_full_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 0, 0, g); } \
-  M_FN_OUT void m_ragged_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 1, 0, g); }
+#define M_DEFINE(mr, nv)                                                             \
+  M_FN_OUT void m_full_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 0, 0, 0, g); }   \
+  M_FN_OUT void m_ragged_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 1, 0, 0, g); } \
+  M_FN_OUT void m_pairs_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 1, 0, 1, g); }
 #define M_CASE(mr, nv)                    \
   case 10 * mr + nv:                      \
     if (M_NV >= nv && M_ROWS(nv) >= mr) { \
-      if (at->last != M_W)                \
+      if (at->pairs)                      \
+        m_pairs_##mr##x##nv(at);          \
+      else if (at->last != M_W)           \
         m_ragged_##mr##x##nv(at);         \
       else                                \
         m_full_##mr##x##nv(at);           \
@@ -790,14 +813,14 @@ M_FN void m_product(int M, int N, m_prod g)
  * for constant sizes, where all that remains of it is two loops and calls. M, N, K >= 1. */
 M_FN void m_gemm(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B, ptrdiff_t ldb, float *C, ptrdiff_t ldc, int acc)
 {
-  m_product(M, N, (m_prod){A, B, C, lda, 1, ldb, ldc, K, acc, M_W, 0});
+  m_product(M, N, (m_prod){A, B, C, lda, 1, ldb, ldc, K, acc, M_W, 0, 0});
 }
 
 /* The same with A stored transposed, [K][M]: no cost, the microkernel reads A by elements. For a
  * transposed B use m_load_tile_t. */
 M_FN void m_gemm_at(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B, ptrdiff_t ldb, float *C, ptrdiff_t ldc, int acc)
 {
-  m_product(M, N, (m_prod){A, B, C, 1, lda, ldb, ldc, K, acc, M_W, 0});
+  m_product(M, N, (m_prod){A, B, C, 1, lda, ldb, ldc, K, acc, M_W, 0, 0});
 }
 
 /* Floats that a packed K x N operand takes. */
@@ -823,7 +846,7 @@ M_FN void m_pack_b(int K, int N, const float *B, ptrdiff_t ldb, float *dst)
 /* m_gemm with B from m_pack_b */
 M_FN void m_gemm_packed(int M, int N, int K, const float *A, ptrdiff_t lda, const float *B, float *C, ptrdiff_t ldc, int acc)
 {
-  m_product(M, N, (m_prod){A, B, C, lda, 1, 0, ldc, K, acc, M_W, 0});
+  m_product(M, N, (m_prod){A, B, C, lda, 1, 0, ldc, K, acc, M_W, 0, 0});
 }
 
 /* Two vectors of columns of a streaming product. Its calls have few steps each and are worth their
@@ -831,8 +854,8 @@ M_FN void m_gemm_packed(int M, int N, int K, const float *A, ptrdiff_t lda, cons
 M_FN void m_stream_panel(int M, m_prod g)
 {
   int blocks = (M + M_ROWS(2) - 1) / M_ROWS(2), mr = M / blocks, larger = M % blocks;
-  for (int i = 0; i < larger; i++, g.A += (mr + 1) * g.ars, g.C += (mr + 1) * g.ldc) m_ukr(mr + 1, 2, 0, 1, &g);
-  for (int i = larger; i < blocks; i++, g.A += mr * g.ars, g.C += mr * g.ldc) m_ukr(mr, 2, 0, 1, &g);
+  for (int i = 0; i < larger; i++, g.A += (mr + 1) * g.ars, g.C += (mr + 1) * g.ldc) m_ukr(mr + 1, 2, 0, 1, 0, &g);
+  for (int i = larger; i < blocks; i++, g.A += mr * g.ars, g.C += mr * g.ldc) m_ukr(mr, 2, 0, 1, 0, &g);
 }
 
 /* A block of rows that multiplies B where it lies, and on the way packs it into a strip for the
@@ -875,7 +898,7 @@ M_FN void m_stream_packed(int M, int cols, int rows, m_prod g)
   for (int k = 0; k < rows; k += M_STRIP)
     for (int j = 0; j < cols; j += 2 * M_W) {
       const float *B = g.B + k * g.ldb + j, *next = B - j + (k + M_STRIP < rows ? M_STRIP * g.ldb : 0);
-      m_prod at = {g.A + k, B, g.C + j, g.ars, 1, g.ldb, g.ldc, M_STRIP, g.acc || k, M_W, 0};
+      m_prod at = {g.A + k, B, g.C + j, g.ars, 1, g.ldb, g.ldc, M_STRIP, g.acc || k, M_W, 0, 0};
       m_ukr_pack(mr, &at, strip, j + 2 * M_W < cols ? B + 2 * M_W : next);
       at.A += mr * g.ars, at.C += mr * g.ldc, at.B = strip, at.ldb = 2 * M_W;
       m_panel(M - mr, 2, at);
@@ -891,9 +914,9 @@ M_FN void m_gemm_stream(int M, int N, int K, const float *A, ptrdiff_t lda, cons
 {
   const int packed = M > M_ROWS(2), step = packed ? M_STRIP : M <= 8 ? 8 : 16;
   const int cols = N - N % (2 * M_W), rows = K - K % step;
-  if (packed) m_stream_packed(M, cols, rows, (m_prod){A, B, C, lda, 1, ldb, ldc, K, acc, M_W, 0});
+  if (packed) m_stream_packed(M, cols, rows, (m_prod){A, B, C, lda, 1, ldb, ldc, K, acc, M_W, 0, 0});
   for (int k = 0; k < rows && !packed; k += step)
-    for (int j = 0; j < cols; j += 2 * M_W) m_stream_panel(M, (m_prod){A + k, B + k * ldb + j, C + j, lda, 1, ldb, ldc, step, acc || k, M_W, 16});
+    for (int j = 0; j < cols; j += 2 * M_W) m_stream_panel(M, (m_prod){A + k, B + k * ldb + j, C + j, lda, 1, ldb, ldc, step, acc || k, M_W, 16, 0});
   if (rows < K && cols > 0) m_gemm(M, cols, K - rows, A + rows, lda, B + rows * ldb, ldb, C, ldc, acc || rows);
   if (cols < N) m_gemm(M, N - cols, K, A, lda, B + cols, ldb, C + cols, ldc, acc);
 }
