@@ -2,6 +2,7 @@
  * precision libm and plain loops. Passes for every vector width the header knows: compile with
  * -march=native, with -mavx2 -mfma, and with no -m flag. Compile with -ffp-contract=fast. */
 #include "target/mica_cpu.h"
+#include "gen/mica_cpu_more.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -445,6 +446,34 @@ static void test_products_small(void **state)
       for (int N = 1; N <= 2 * M_PANEL + 1; N += N % M_W == 0 ? 1 : M_W / 2 - 1) one_product(kind, M, N, 5, N & 1);
 }
 
+/* Products of pairs of bf16 numbers: B row by row and transposed, every row count, whole and ragged columns. */
+static void one_product_of_pairs(int M, int N, int K, int turned, int acc)
+{
+  int lda = K + 2, ldb = turned ? K + 2 : N + 1;
+  uint16_t *a = calloc((size_t)(M * lda), 2), *b = calloc((size_t)((turned ? N : K) * ldb), 2);
+  float *A = random_tile(M * lda), *B = random_tile(K * N), *packed = random_tile(K / 2 * (N + M_W)), *C = random_tile(M * N),
+        *before = random_tile(M * N);
+  for (int i = 0; i < M * lda; i++) a[i] = (uint16_t)(to_bits(A[i]) >> 16), A[i] = from_bits((uint32_t)a[i] << 16);
+  for (int k = 0; k < K; k++)
+    for (int j = 0; j < N; j++) {
+      uint16_t h = (uint16_t)(to_bits(B[k * N + j]) >> 16);
+      b[turned ? j * ldb + k : k * ldb + j] = h, B[k * N + j] = from_bits((uint32_t)h << 16);
+    }
+  memcpy(before, C, (size_t)(M * N) * sizeof *C);
+  (turned ? m_pack_pairs_t : m_pack_pairs)(K, N, b, ldb, packed);
+  m_gemm_pairs(M, N, K, a, lda, packed, C, N, acc);
+  check_product(M, N, K, A, lda, 1, B, N, before, C, N, acc);
+  free(a), free(b), free(A), free(B), free(packed), free(C), free(before);
+}
+
+static void test_products_of_pairs(void **state)
+{
+  (void)state;
+  for (int turned = 0; turned < 2; turned++)
+    for (int M = 1; M <= 2 * 8 + 1; M++)
+      for (int N = 1; N <= 2 * M_PANEL + 1; N += N % M_W == 0 ? 1 : M_W / 2 - 1) one_product_of_pairs(M, N, 6, turned, N & 1);
+}
+
 /* constant sizes take the path that generated code takes */
 static void test_products_constant(void **state)
 {
@@ -468,7 +497,7 @@ int main(void)
       cmocka_unit_test(test_min_max_nan),     cmocka_unit_test(test_row_max_nan),       cmocka_unit_test(test_lanes),
       cmocka_unit_test(test_f16_widen),       cmocka_unit_test(test_f16_narrow),        cmocka_unit_test(test_bf16),
       cmocka_unit_test(test_load_tile),       cmocka_unit_test(test_reductions),        cmocka_unit_test(test_products_random),
-      cmocka_unit_test(test_products_small),  cmocka_unit_test(test_products_constant),
+      cmocka_unit_test(test_products_small),  cmocka_unit_test(test_products_constant), cmocka_unit_test(test_products_of_pairs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
