@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Models by eager mode, Inductor and Mica, in one process: four in plain torch (examples/python/torch_models.py), and, if they are named, whole
-ones of Hugging Face's transformers (bench/whole_models.py).
+"""Models by eager mode, Inductor and Mica: four in plain torch (examples/python/torch_models.py), and, if they are named, whole ones of Hugging
+Face's transformers (bench/whole_models.py). On a GPU all are in one process. On a CPU each has a process of its own, which sleeps while others
+are timed: their threads do not spin beside each other.
 
     python bench/torch_models.py [--time SECONDS] [--only NAMES] [--how calls,captured,reduce-overhead] [--dtype bfloat16] > bench/torch_models.csv
     python bench/torch_models.py --only whole,llama --how captured --dtype bfloat16 --peers inductor,reduce,autotune > bench/torch_models_h200.csv
@@ -8,16 +9,16 @@ ones of Hugging Face's transformers (bench/whole_models.py).
 A row is a model run in one way: by calls, with the host's time; in a CUDA graph that we capture, which leaves the host out; or as
 torch.compile(mode="reduce-overhead") does it. Calls alternate; a row has the median microseconds and the quartiles of each,
 the relative norm of the difference to the model in float64, and how many nodes Mica took. On a GPU (if torch sees one) in f16, on the
-CPU in f32 with two threads. Peers: `inductor` in its default mode or that of `how`; `reduce`, its mode reduce-overhead, which captures calls
-itself; `autotune`, its search for the best products, which takes minutes; `onnxruntime` on a CPU in f32. `ratio` is the time of the fastest peer
+CPU in f32 with two threads; --dtype names another. Peers: `inductor` in its default mode or that of `how`; `reduce`, its mode reduce-overhead, which captures calls
+itself; `autotune`, its search for the best products, which takes minutes; `onnxruntime` on a CPU, which has no products of bf16. `ratio` is the time of the fastest peer
 over Mica's. `_first` are the seconds of a first call, each with empty caches, and `first_ratio` those of Mica over Inductor's.
 With $MICA_GPU_LOCK several of these commands share a GPU: they time one after the other, but compile side by side, which makes first calls longer.
 """
 import argparse
 import copy
 import csv
-import itertools
 import logging
+import multiprocessing
 import os
 import platform
 import statistics
@@ -43,30 +44,39 @@ HOW = {"calls": ("default", {}, "max-autotune-no-cudagraphs"), "captured": ("def
 log = logging.getLogger("mica.torch.bench")
 PEERS = ("inductor", "reduce", "autotune", "onnxruntime")
 PLAIN = ("llama", "bert", "lora", "mixtral")
+WHOLE = ("llama-3.2-1b", "bert-base", "vit-b16", "gpt2", "whisper-tiny")
+REST = 0.005      # seconds between the calls of two processes, in which the threads of the first go to sleep
+ROUND = 50e3      # microseconds of calls that a process is timed for at once
 
 
-def cases(gpu):
-    """name, model, inputs; smaller on the CPU."""
+def plain(name, gpu):
+    """model, inputs; smaller on the CPU."""
     d, t = (1024, 384) if gpu else (512, 64)
-    hidden = torch.arange(t)[None] >= torch.tensor([[t - 7], [t - 3]])
-    return [
-        ("llama", models.LlamaLayer(d, d // 64, d // 256, d * 11 // 4), (torch.randn(1, t, d), *models.rotary(t, 64))),
-        ("bert", models.BertAttention(d, d // 64), (torch.randn(2, t, d), hidden)),
-        ("lora", models.LoraLinear(4 * d, 4 * d, 16), (torch.randn(16, 4 * d),)),
-        ("mixtral", models.MixtralExperts(d, 2 * d, 8), (torch.randn(4, d) / 8,)),
-    ]
+    if name == "llama":
+        return models.LlamaLayer(d, d // 64, d // 256, d * 11 // 4), (torch.randn(1, t, d), *models.rotary(t, 64))
+    if name == "bert":
+        return models.BertAttention(d, d // 64), (torch.randn(2, t, d), torch.arange(t)[None] >= torch.tensor([[t - 7], [t - 3]]))
+    if name == "lora":
+        return models.LoraLinear(4 * d, 4 * d, 16), (torch.randn(16, 4 * d),)
+    return models.MixtralExperts(d, 2 * d, 8), (torch.randn(4, d) / 8,)
 
 
-def whole(names, gpu, layers):
-    """The whole models that are named. Each is made when it is measured."""
-    if not {"whole", *names} - {"whole", *PLAIN}:
-        return
-    import whole_models
-    for name in whole_models.MODELS:
-        if name in names or "whole" in names:
-            with torch.device("cuda" if gpu else "cpu"):
-                case = whole_models.case(name, gpu, layers)
-            yield case
+def case(name, gpu, given):
+    """model, inputs, the same in each process."""
+    torch.manual_seed(0)
+    if name in PLAIN:
+        model, inputs = plain(name, gpu)
+    else:
+        import whole_models
+        with torch.device("cuda" if gpu else "cpu"):
+            model, inputs = whole_models.case(name, gpu, given.layers)[1:]
+    to = ("cuda" if gpu else "cpu", dtype_of(gpu, given))
+    inputs = tuple(x.to(*to) if x.is_floating_point() else x.to(to[0]) for x in inputs)
+    return converted(model.to(to[0]), to[1]).eval(), inputs
+
+
+def dtype_of(gpu, given):
+    return getattr(torch, given.dtype or ("float16" if gpu else "float32"))
 
 
 def converted(model, dtype):
@@ -86,7 +96,7 @@ class Runs:
     def __init__(self, model, inputs, how):
         self.model, self.inputs, self.how, self.device = model, inputs, how, inputs[0].device
         self.want = in_float64(model, inputs)
-        self.calls, self.errors, self.first, self.failed = {}, {}, {}, {}
+        self.calls, self.errors, self.first, self.failed, self.told = {}, {}, {}, {}, {}
         torch._dynamo.reset()
 
     def add(self, name, f, itself=False):
@@ -103,16 +113,37 @@ class Runs:
                 self.calls[name]()
                 us = time_calls(self.calls[name], 3, self.device)
             log.info("%s: first call %.1f s, then %.1f us, error %.2g", name, self.first[name], us, self.errors[name])
-        except RuntimeError as error:
+        except Exception as error:  # onnxruntime has errors of its own
             self.failed[name] = f"{name} failed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
-    def add_peer(self, name):
+    def add_way(self, name, given):
+        """Eager mode, a peer or Mica. Compiled ones begin with empty caches of Inductor."""
         mode, _, searching = HOW[self.how]
-        if name == "onnxruntime":
-            return self.add(name, in_onnxruntime(self.model, self.inputs), itself=True)
-        mode = {"inductor": mode, "reduce": "reduce-overhead", "autotune": searching}[name]
-        compiled = torch.compile(self.model, backend="inductor", **({} if mode == "default" else {"mode": mode}))
-        self.add(name, compiled, itself=name == "reduce" or self.how == "reduce-overhead")
+        if name == "eager":
+            return self.add(name, self.model)
+        with fresh_cache():
+            if name == "mica":
+                return self.add_mica(given)
+            if name == "onnxruntime":
+                return self.add(name, in_onnxruntime(self.model, self.inputs), itself=True)
+            mode = {"inductor": mode, "reduce": "reduce-overhead", "autotune": searching}[name]
+            compiled = torch.compile(self.model, backend="inductor", **({} if mode == "default" else {"mode": mode}))
+            self.add(name, compiled, itself=name == "reduce" or self.how == "reduce-overhead")
+
+    def add_mica(self, given):
+        sizes = {"min_ops": given.min_ops, **({"max_ops": given.max_ops.split(",")} if given.max_ops else {})}
+        options = {"time": given.time, "take": given.take, **sizes, **HOW[self.how][1], "mode": HOW[self.how][0]}
+        reports = []
+        mica.torch.compiler._listeners.lists = [reports]
+        self.add("mica", torch.compile(self.model, backend=mica.torch.backend, options=options), itself=self.how == "reduce-overhead")
+        mica.torch.compiler._listeners.lists = []
+        e = mica.torch.Explanation(reports)
+        if given.why:
+            print(e.details(), file=sys.stderr)
+        whole = [f"whole: {g.us:.1f} us against {g.rest_us:.1f}" for g in e.graphs if g.us is not None]
+        self.told = {"nodes": sum(len(g.nodes) for g in e.graphs), "taken": len(e.taken), "graphs": len(e.graphs),
+                     "programs": sum(p.taken for p in e.programs), "distinct": sum(not p.same_as for p in e.programs),
+                     "said": "; ".join([*whole, *(p.line() for p in e.programs if not p.same_as)])}
 
     def timed(self, rounds):
         """name -> microseconds, in rounds that alternate."""
@@ -127,6 +158,54 @@ class Runs:
         return times
 
 
+def serve(pipe, name, way, how, given):
+    """A process of one way: says what became of it, then times as many calls as it is asked for, after one that is not timed."""
+    torch.set_num_threads(2)
+    with torch.no_grad():
+        warm("cpu")
+        runs = Runs(*case(name, False, given), how)
+        runs.add_way(way, given)
+        pipe.send((runs.errors, runs.first, runs.failed, runs.told))
+        while n := pipe.recv():
+            runs.calls[way]()
+            pipe.send(time_calls(runs.calls[way], n, runs.device))
+
+
+class Processes:
+    """As Runs, on a CPU: each way in a process of its own. They are forked, as importing torch takes long; this one computes nothing."""
+
+    def __init__(self, name, how):
+        self.name, self.how, self.pipes = name, how, {}
+        self.errors, self.first, self.failed, self.told = {}, {}, {}, {}
+
+    def add_way(self, way, given):
+        ours, theirs = multiprocessing.Pipe()
+        multiprocessing.get_context("fork").Process(target=serve, args=(theirs, self.name, way, self.how, given)).start()
+        theirs.close()
+        errors, first, failed, told = ours.recv()
+        for kept, new in zip((self.errors, self.first, self.failed, self.told), (errors, first, failed, told)):
+            kept.update(new)
+        if failed:
+            ours.send(0)
+        else:
+            self.pipes[way] = ours
+
+    def time_of(self, way, n):
+        time.sleep(REST)
+        self.pipes[way].send(n)
+        return self.pipes[way].recv()
+
+    def timed(self, rounds):
+        n = max(1, min(20, int(ROUND / max(self.time_of(way, 1) for way in self.pipes))))
+        times = {way: [] for way in self.pipes}
+        for _ in range(rounds):
+            for way, kept in times.items():
+                kept.append(self.time_of(way, n))
+        for pipe in self.pipes.values():
+            pipe.send(0)
+        return times
+
+
 def in_onnxruntime(model, inputs):
     """The model exported to ONNX, on the CPU."""
     import onnxruntime
@@ -135,7 +214,6 @@ def in_onnxruntime(model, inputs):
         torch.onnx.export(model, inputs, path, dynamo=True, verbose=False)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # its threads would spin while torch's and Mica's work
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [i.name for i in session.get_inputs()]
     return lambda *given: torch.from_numpy(session.run(None, {n: x.numpy() for n, x in zip(names, given)})[0])
@@ -146,26 +224,14 @@ def warm(device):
     torch.compile(lambda x: x.sin().sum(-1))(torch.ones(8, 8, device=device))
 
 
-def row(name, model, inputs, given, how):
-    device = inputs[0].device
-    sizes = {"min_ops": given.min_ops, **({"max_ops": given.max_ops.split(",")} if given.max_ops else {})}
-    options = {"time": given.time, "take": given.take, **sizes, **HOW[how][1], "mode": HOW[how][0]}
-    runs, peers = Runs(model, inputs, how), [p for p in PEERS if p in given.peers.split(",")]
-    runs.add("eager", model)
-    with fresh_cache():
-        for peer in peers:
-            runs.add_peer(peer)
-    with fresh_cache():
-        reports = []
-        mica.torch.compiler._listeners.lists = [reports]
-        runs.add("mica", torch.compile(model, backend=mica.torch.backend, options=options), itself=how == "reduce-overhead")
-        mica.torch.compiler._listeners.lists = []
-    explanation = mica.torch.Explanation(reports)
-    if given.why:
-        print(f"{name}, {how}\n{explanation.details()}", file=sys.stderr)
+def row(name, gpu, given, how):
+    runs = Runs(*case(name, gpu, given), how) if gpu else Processes(name, how)
+    peers = [p for p in PEERS if p in given.peers.split(",")]
+    for way in ("eager", *peers, "mica"):
+        runs.add_way(way, given)
     times = runs.timed(given.rounds)
-    out = {"model": name, "how": how, "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
-           "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or platform.machine()}
+    out = {"model": name, "how": how, "dtype": str(dtype_of(gpu, given)).removeprefix("torch."),
+           "device": torch.cuda.get_device_name() if gpu else platform.processor() or platform.machine()}
     median = {}
     for k in ("eager", *PEERS, "mica"):
         q = statistics.quantiles(times[k], n=4) if k in times else [None] * 3
@@ -176,10 +242,7 @@ def row(name, model, inputs, given, how):
     fastest = min((median[k] for k in peers if median[k]), default=None)
     out["ratio"] = f"{fastest / median['mica']:.3f}" if fastest and median["mica"] else ""
     out["first_ratio"] = f"{runs.first['mica'] / runs.first['inductor']:.2f}" if {"mica", "inductor"} <= runs.first.keys() else ""
-    said = [f"whole: {g.us:.1f} us against {g.rest_us:.1f}" for g in explanation.graphs if g.us is not None]
-    out |= {"nodes": sum(len(g.nodes) for g in explanation.graphs), "taken": len(explanation.taken), "graphs": len(explanation.graphs),
-            "programs": sum(p.taken for p in explanation.programs), "distinct": sum(not p.same_as for p in explanation.programs),
-            "said": "; ".join([*runs.failed.values(), *said, *(p.line() for p in explanation.programs if not p.same_as)])}
+    out |= runs.told | {"said": "; ".join([*runs.failed.values(), runs.told.get("said", "")])}
     return out | {"torch": torch.__version__, "mica": mica.__version__, "commit": commit()}
 
 
@@ -205,23 +268,18 @@ def main():
         logging.basicConfig(format="%(asctime)s %(message)s")
         logging.getLogger("mica.torch").setLevel(logging.INFO)
     gpu = torch.cuda.is_available()
-    torch.manual_seed(0)
-    if not gpu:
-        torch.set_num_threads(2)
-    to = ("cuda" if gpu else "cpu", getattr(torch, given.dtype or ("float16" if gpu else "float32")))
     if not gpu and "captured" in given.how:
         arguments.error("captured needs a GPU")
     ways = given.how.split(",") if given.how else list(HOW) if gpu else ["calls"]
     writer, began, names = None, time.monotonic(), given.only.split(",")
-    warm(to[0])
+    if gpu:
+        warm("cuda")
     with torch.no_grad():
-        for name, model, inputs in itertools.chain((c for c in cases(gpu) if c[0] in names), whole(names, gpu, given.layers)):
-            inputs = tuple(x.to(*to) if x.is_floating_point() else x.to(to[0]) for x in inputs)
-            model = converted(model.to(to[0]), to[1]).eval()
+        for name in [n for n in PLAIN + WHOLE if n in names or (n in WHOLE and "whole" in names)]:
             for how in ways:
                 if given.until and time.monotonic() - began > given.until:
                     continue
-                r = row(name, model, inputs, given, how)
+                r = row(name, gpu, given, how)
                 if writer is None:
                     writer = csv.DictWriter(sys.stdout, r.keys())
                     writer.writeheader()

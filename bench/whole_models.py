@@ -1,6 +1,6 @@
 """Five whole models of Hugging Face's transformers, by configuration and with random weights: the sizes of those that are published.
 
-`cases` gives (name, model, inputs) for bench/torch_models.py. On a CPU they have fewer layers and rows, which SMALL says.
+`case` gives (name, model, inputs) for bench/torch_models.py. On a CPU they have fewer layers and rows, which SMALL says.
 """
 import torch
 import transformers as tf
