@@ -7,11 +7,12 @@ are timed: their threads do not spin beside each other.
     python bench/torch_models.py --only whole,llama --how captured --dtype bfloat16 --peers inductor,reduce,autotune > bench/torch_models_h200.csv
 
 A row is a model run in one way: by calls, with the host's time; in a CUDA graph that we capture, which leaves the host out; or as
-torch.compile(mode="reduce-overhead") does it. Calls alternate; a row has the median microseconds and the quartiles of each,
-the relative norm of the difference to the model in float64, and how many nodes Mica took. On a GPU (if torch sees one) in f16, on the
-CPU in f32 with two threads; --dtype names another. Peers: `inductor` in its default mode or that of `how`; `reduce`, its mode reduce-overhead, which captures calls
-itself; `autotune`, its search for the best products, which takes minutes; `onnxruntime` on a CPU, which has no products of bf16. `ratio` is the time of the fastest peer
-over Mica's. `_first` are the seconds of a first call, each with empty caches, and `first_ratio` those of Mica over Inductor's.
+torch.compile(mode="reduce-overhead") does it. Calls alternate; a row has the median microseconds and the quartiles of each, the relative norm of
+the difference to the model in float64, and how many nodes Mica took. On a GPU (if torch sees one) in f16, on the CPU in f32 with two threads;
+--dtype names another. Peers: `inductor` in its default mode or that of `how`; `reduce`, its mode reduce-overhead, which captures calls itself;
+`autotune`, its search for the best products, which takes minutes; `onnxruntime` on a CPU, which has no products of bf16. `ratio` is the time of the
+fastest peer over Mica's. `_first` are the seconds of a first call, each with empty caches, and `first_ratio` those of Mica over Inductor's. If no
+node is taken, Mica and Inductor run the same code, and their ratio is noise.
 With $MICA_GPU_LOCK several of these commands share a GPU: they time one after the other, but compile side by side, which makes first calls longer.
 """
 import argparse
