@@ -184,7 +184,7 @@ static void body(struct mma_kernel *k)
 
 static bool made(struct mma_plan *p, const struct lower_job *j, const struct knobs *k, char why[160])
 {
-  j = mma_anew(j, (struct mma_anew){k->v[MMA_ROWS], k->v[MMA_STEP], 0}, why);
+  j = mma_anew(j, (struct norm_anew){k->v[MMA_ROWS], k->v[MMA_STEP], 0}, why);
   return mma_plan(p, j, why) && mma_fit(p, k);
 }
 
@@ -210,7 +210,7 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
 // ---- knobs ----
 
 // Stages of the ring at one layout of the warps: n, and how many there are then.
-static int with_stages(struct mma_plan *p, struct mma_anew to, const struct warp_layout *w, int n, int most, struct knobs *out)
+static int with_stages(struct mma_plan *p, struct norm_anew to, const struct warp_layout *w, int n, int most, struct knobs *out)
 {
   int ways = p->job->tail ? 2 : 1;
   for (int way = 0; way < 3 * ways && n < most; way++) {
@@ -250,7 +250,7 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
 {
   struct mma_plan p;
   struct warp_layout w[WARP_LAYOUTS];
-  struct mma_anew to[MMA_CUTS];
+  struct norm_anew to[MMA_CUTS];
   char other[160];
   int n = 0, cuts = mma_cuts(j, 16, to, why);
   for (int i = 0; i < cuts; i++) {

@@ -16,9 +16,8 @@
 //   cut          rows of a block where the grid is cut anew: what of the grid only rows have, and batches, whatever the
 //                block graph's tiles have of them. The last block may have fewer
 //
-//   mma_cut.c    the grid cut anew              mma_step.c     the loop cut anew
-//   mma_clip.c   columns cut anew
-//   mma_ragged.c the loop's last iteration, where it has less than the others
+//   mma_cut.c    the grid, the loop or columns cut anew
+//   mma_ragged.c the loop's last iteration and the last block of columns, where they have less than the others
 //   mma_plan.c   what a block graph needs, whatever the knobs: rows, columns, tiles, sections
 //   mma_shape.c  which values the scheme does, columns of each
 //   mma_section.c  what is computed before, in and after the loop, and in which order
@@ -35,6 +34,7 @@
 
 #include "lower/lower_emit.h"
 #include "lower/tail.h"
+#include "plan/anew.h"
 #include "plan/passes.h"
 
 enum {
@@ -43,11 +43,8 @@ enum {
 };
 enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 24 };
 enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD, MMA_HOLD }; // MMA_LAST: which way a tail is done
-struct mma_anew { // rows and columns of a block and what a loop takes at a time, multiples of 16; 0: as the block graph has it
-  int64_t rows, step, cols;
-};
-enum { MMA_MOST_AHEAD = 8 };          // iterations
-enum { MMA_BY_COLUMNS, MMA_BY_SUMS }; // what warps along WN share
+enum { MMA_MOST_AHEAD = 8 };                                                                             // iterations
+enum { MMA_BY_COLUMNS, MMA_BY_SUMS };                                                                    // what warps along WN share
 
 struct mma_list { // slowest first
   int n;
@@ -151,25 +148,17 @@ struct mma_plan {
   int64_t shared, registers; // bytes a block, estimate a thread
 };
 
-// ---- mma_cut.c, mma_step.c ----
-const struct lower_job *mma_anew(const struct lower_job *j, struct mma_anew to, char why[160]);       // NULL with the reason in why
-void mma_cut_rows(struct mma_plan *p);                                                                // the order of rows, where the grid is cut
-int64_t mma_block_rows(const struct mma_plan *p);                                                     // padded
-const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within);                      // of all rows, as text; within: clamped
-bool mma_cut_ragged(const struct mma_plan *p);                                                        // has the last block fewer?
-struct norm *mma_block_norm(const struct mma_plan *p);                                                // with as many rows as a block has
-int mma_cuts(const struct lower_job *j, int64_t least, struct mma_anew out[MMA_CUTS], char why[160]); // that may be worth trying
-bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160]);                          // b: of n
-int mma_only_loop(const struct graph *b);                    // the loop that has more than one iteration; -1: none, or several
-int64_t mma_own_step(const struct norm *n, int64_t *all);    // what the block graph's loop takes; 0: not known. all: what all its iterations take
-int mma_continued(const struct norm *n, int axis);           // the letter that grid axis or, from GRID_AXES on, loop axis continues; -1
-struct plan_access *mma_access(const struct norm *n, int i); // iterators, then savers
-// ---- mma_clip.c ----
-int64_t mma_clip_all(const struct norm *n, int64_t *own); // columns of all blocks, where they can be cut anew; 0: they cannot. own: of a block
-bool mma_clip(struct norm *n, struct graph *b, int64_t cols, char why[160]); // b: of n
-bool mma_clipped(const struct mma_plan *p, int cols);                        // has the last block fewer of these columns?
-const char *mma_clip_count(const struct mma_plan *p, int unit);              // so many units has this block, or more
+// ---- mma_cut.c ----
+const struct lower_job *mma_anew(const struct lower_job *j, struct norm_anew to, char why[160]);       // NULL with the reason in why
+void mma_cut_rows(struct mma_plan *p);                                                                 // the order of rows, where the grid is cut
+int64_t mma_block_rows(const struct mma_plan *p);                                                      // padded
+const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within);                       // of all rows, as text; within: clamped
+bool mma_cut_ragged(const struct mma_plan *p);                                                         // has the last block fewer?
+struct norm *mma_block_norm(const struct mma_plan *p);                                                 // with as many rows as a block has
+int mma_cuts(const struct lower_job *j, int64_t least, struct norm_anew out[MMA_CUTS], char why[160]); // that may be worth trying
 // ---- mma_ragged.c ----
+bool mma_clipped(const struct mma_plan *p, int cols);                                             // has the last block fewer of these columns?
+const char *mma_clip_count(const struct mma_plan *p, int unit);                                   // so many units has this block, or more
 bool mma_ragged(const struct mma_plan *p, int cols);                                              // has the last iteration fewer of these columns?
 bool mma_ragged_fits(struct mma_plan *p);                                                         // does the scheme mask all that they reach?
 const char *mma_ragged_index(const struct mma_plan *p, const char *at, int unit, const char *it); // within those of iteration `it`

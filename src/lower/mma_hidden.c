@@ -12,7 +12,7 @@ enum { MOST_BLOCKS = 1 << 16 }; // that are looked at for the share
 
 static int64_t step_of(const struct mma_plan *p, const struct kern_sum *b)
 {
-  return b->stride[p->n->nletters + p->n->block->ngrid + mma_only_loop(p->n->block)];
+  return b->stride[p->n->nletters + p->n->block->ngrid + norm_only_loop(p->n->block)];
 }
 
 // The step from row to row, of blocks that have pieces of all rows; false where rows are no single walk.
@@ -283,7 +283,7 @@ void mma_hidden_plan(struct mma_plan *p)
 {
   p->share = p->partly = 1;
   p->own = NEWS(p->job->mem, bool, p->k.nvalues + 1), p->added = NEWS(p->job->mem, bool, p->k.nvalues + 1);
-  p->may_hide = p->hides = p->iterations > 1 && mma_only_loop(p->n->block) >= 0 && kern_hides(&p->k, &p->hidden);
+  p->may_hide = p->hides = p->iterations > 1 && norm_only_loop(p->n->block) >= 0 && kern_hides(&p->k, &p->hidden);
   if (p->hides && p->hidden.loads && !may_load(p)) p->may_hide = p->hides = false;
   if (!p->hides) return;
   mark_own(p);

@@ -56,3 +56,15 @@ bool mma_ragged_fits(struct mma_plan *p)
       return mma_refuse(p, "the last iteration sums fewer, and no operand is in registers");
   return true;
 }
+
+// ---- columns of which the last block has fewer ----
+
+bool mma_clipped(const struct mma_plan *p, int cols) { return cols >= 0 && p->n->clipped.all && p->cols[cols].has == 1u << p->n->clipped.letter; }
+
+const char *mma_clip_count(const struct mma_plan *p, int unit)
+{
+  const struct graph *b = p->n->block;
+  long long all = p->n->clipped.all / unit, cols = p->n->extent[p->n->clipped.letter] / unit, below = 1;
+  for (int i = 0; i < p->n->clipped.axis; i++) below *= b->grid[i];
+  return arena_printf(p->job->mem, "%lld - @bid / %lld %% %lld * %lld", all, below, (long long)b->grid[p->n->clipped.axis], cols);
+}

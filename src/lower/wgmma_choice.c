@@ -51,7 +51,7 @@ static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct
 
 struct wgmma_way { // knobs that many settings have in common
   int groups, wide, brought;
-  struct mma_anew to;
+  struct norm_anew to;
 };
 
 static struct knobs knobs_of(struct wgmma_way y, int stages, int blocks)
@@ -156,12 +156,12 @@ static int add_ways(struct wg_plan *w, struct wgmma_way y, int n, int most, stru
 int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  struct mma_anew to[MMA_CUTS];
+  struct norm_anew to[MMA_CUTS];
   char other[160];
   int n = 0, cuts = mma_cuts(j, 64, to, why);
   // Other columns are tried if 128 does not divide all of them, or if blocks of fewer columns are more than the multiprocessors.
   int64_t own = 0;
-  const int64_t all = j->n->passes->chains.nproducts ? mma_clip_all(j->n, &own) : 0;
+  const int64_t all = j->n->passes->chains.nproducts ? norm_clip_all(j->n, &own) : 0;
   const bool small = own < WG_COLUMNS / 2 && graph_blocks(j->n->block) > j->gpu->cores;
   const int64_t least = all % 128 || small ? WG_COLUMNS / 2 : INT64_MAX;
   for (int i = 0; i < cuts; i++)

@@ -1,9 +1,8 @@
 // Columns cut anew. A block graph's tiles divide the columns of a result; 4104 columns are 27 tiles of 152, and 1000 are 8 of 125. A block may have
 // any number of columns if the last one has fewer. TMA brings zeros for those that do not exist and leaves them out of results, and threads neither
 // read nor store them. So no value of the block may depend on other columns than its own.
-#include "lower/mma.h"
-
-#include <stdio.h>
+#include "plan/anew.h"
+#include "plan/passes.h"
 
 // Has all that is computed of the letter the letter, too?
 static bool kept(const struct norm *n, int letter)
@@ -34,20 +33,20 @@ static int axis_of_columns(const struct norm *n, int *letter)
 {
   for (int axis = 0; axis < n->block->ngrid; axis++) {
     if (n->block->grid[axis] == 1) continue;
-    *letter = mma_continued(n, axis);
+    *letter = norm_continued(n, axis);
     if (*letter >= 0 && columns_of_products(n, *letter) && kept(n, *letter)) return axis;
   }
   return -1;
 }
 
-int64_t mma_clip_all(const struct norm *n, int64_t *own)
+int64_t norm_clip_all(const struct norm *n, int64_t *own)
 {
   int letter, axis = axis_of_columns(n, &letter);
   *own = axis < 0 ? 0 : n->extent[letter];
   return axis < 0 ? 0 : *own * n->block->grid[axis];
 }
 
-bool mma_clip(struct norm *n, struct graph *b, int64_t cols, char why[160])
+bool norm_clip(struct norm *n, struct graph *b, int64_t cols, char why[160])
 {
   int letter, axis = axis_of_columns(n, &letter);
   if (axis < 0) return snprintf(why, 160, "columns do not go on where a block ends"), false;
@@ -59,14 +58,4 @@ bool mma_clip(struct norm *n, struct graph *b, int64_t cols, char why[160])
     if (n->iter[i].grid[axis]) n->iter[i].grid[axis] = n->iter[i].stride[letter] * cols;
   for (int i = 0; i < n->nsave; i++) n->save[i].grid[axis] = n->save[i].stride[letter] * cols;
   return true;
-}
-
-bool mma_clipped(const struct mma_plan *p, int cols) { return cols >= 0 && p->n->clipped.all && p->cols[cols].has == 1u << p->n->clipped.letter; }
-
-const char *mma_clip_count(const struct mma_plan *p, int unit)
-{
-  const struct graph *b = p->n->block;
-  long long all = p->n->clipped.all / unit, cols = p->n->extent[p->n->clipped.letter] / unit, below = 1;
-  for (int i = 0; i < p->n->clipped.axis; i++) below *= b->grid[i];
-  return arena_printf(p->job->mem, "%lld - @bid / %lld %% %lld * %lld", all, below, (long long)b->grid[p->n->clipped.axis], cols);
 }

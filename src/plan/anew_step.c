@@ -1,11 +1,10 @@
 // How much a loop takes at a time. A block graph takes as much of a sum in an iteration as the search thought good for tiles that
 // may be cut anew since; several iterations at once, or a part of one, sum the same. The letter that goes on from one iteration
-// to the next becomes longer or shorter, and the loop's extent what is left. The last iteration may have less of it (mma_ragged.c).
-#include "lower/mma.h"
+// to the next becomes longer or shorter, and the loop's extent what is left. The last iteration may have less of it (lower/mma_ragged.c).
+#include "plan/anew.h"
+#include "plan/passes.h"
 
-#include <stdio.h>
-
-int mma_only_loop(const struct graph *b)
+int norm_only_loop(const struct graph *b)
 {
   int found = -1;
   for (int i = 0; i < b->nloop; i++)
@@ -32,18 +31,18 @@ static int letter_of(const struct norm *n, const struct plan_access *a, int axis
 }
 
 // All that the axis walks continues the same letter.
-int mma_continued(const struct norm *n, int axis)
+int norm_continued(const struct norm *n, int axis)
 {
   int letter = -1;
   for (int i = 0; i < n->niter + n->nsave; i++) {
-    const struct plan_access *a = mma_access(n, i);
+    const struct plan_access *a = norm_access(n, i);
     if (!step_along(a, axis)) continue;
     int own = letter_of(n, a, axis);
     if (own < 0 || (letter >= 0 && own != letter)) return -1;
     letter = own;
   }
   for (int i = 0; i < n->niter + n->nsave && letter >= 0; i++)
-    if (n->t[mma_access(n, i)->tile].has >> letter & 1 && !step_along(mma_access(n, i), axis)) return -1;
+    if (n->t[norm_access(n, i)->tile].has >> letter & 1 && !step_along(norm_access(n, i), axis)) return -1;
   return letter;
 }
 
@@ -144,13 +143,13 @@ static bool same_sums(const struct norm *n, uint32_t letter)
 
 static int continued(const struct norm *n)
 {
-  int loop = mma_only_loop(n->block);
-  return loop < 0 ? -1 : mma_continued(n, GRID_AXES + loop);
+  int loop = norm_only_loop(n->block);
+  return loop < 0 ? -1 : norm_continued(n, GRID_AXES + loop);
 }
 
-bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160])
+bool norm_step(struct norm *n, struct graph *b, int64_t step, char why[160])
 {
-  int loop = mma_only_loop(b), letter = continued(n);
+  int loop = norm_only_loop(b), letter = continued(n);
   if (letter < 0 || !only_summed(n, 1u << letter) || !same_sums(n, 1u << letter))
     return snprintf(why, 160, "the loop does not go on where an iteration ends"), false;
   int64_t all = n->extent[letter] * b->loop[loop];
@@ -164,10 +163,10 @@ bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160])
   return true;
 }
 
-int64_t mma_own_step(const struct norm *n, int64_t *all)
+int64_t norm_own_step(const struct norm *n, int64_t *all)
 {
   const int letter = continued(n);
   const int64_t own = letter < 0 ? 0 : n->extent[letter];
-  *all = own ? own * n->block->loop[mma_only_loop(n->block)] : 0;
+  *all = own ? own * n->block->loop[norm_only_loop(n->block)] : 0;
   return own;
 }
