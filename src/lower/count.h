@@ -35,6 +35,7 @@ void count_bytes(const struct lower_job *j, int tensor, double bytes, struct ker
 double count_run(const struct norm *n, const struct plan_access *a); // elements that lie together in a tile
 // All iterators and savers of the kernel and its tail, each tensor once; what only lies between the two is left out.
 void count_tensors(const struct lower_job *j, struct kernel_counts *c);
-void count_product(const struct graph *g, const enum dtype *store, const struct library_product *x, const struct target *gpu, struct kernel_counts *c);
+void count_product(const struct graph *g, const enum dtype *store, const struct library_product *x, const struct target *gpu,
+                   struct kernel_counts *c);
 
 #endif
