@@ -24,13 +24,12 @@
 
 // Library operators but products (MATMUL) as block graphs.
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
-// The others take graphs without library operators but products.
-int legal_merge(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);   // kernels on the same tiles as one
+// Kernels on the same tiles as one; of any checked graph. The others take what wrap_library() leaves.
+int legal_merge(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 int legal_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e); // with what their indices are computed of
 int legal_parts(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);   // NO: *out is the same graph
 int legal_aligned(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
-int legal_spans(struct arena *mem, const struct graph *wrapped, struct graph **out,
-                struct err *e); // where masks do more than to show a part of a row
+int legal_spans(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
 int load_once(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 int step_products(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e); // never NO
 
