@@ -99,7 +99,8 @@ static int hold(struct cli *c, const struct against *a, const struct tile_host *
   return fine ? OK : NO;
 }
 
-// The program is read first: if it does not fit the kernel, that is reported before the interpreter runs.
+// The program is read first: if it does not fit the kernel, that is reported before the interpreter runs. GPU and CPU run before
+// the interpreter, which changes the buffers.
 static int run(struct cli *c, struct tile_host *h, struct against *a, struct tile_device *d)
 {
   struct sim_report r;

@@ -212,7 +212,7 @@ struct job {
 };
 
 // ---- pipe.c ----
-// *report belongs to the caller. It is also set after a stop if there is something to report.
+// *report belongs to the caller. It is also set after a stop if there is something to report. For an open job.
 int pipe_line(struct job *j, json_t **report, bool *recalled, struct err *e);
 int pipe_optimize(struct arena *mem, const struct graph *program, const struct mica_options *opts, json_t **report, bool *recalled, struct err *e);
 // The same, and gives the compiled kernels to a caller that saves the report.
@@ -374,6 +374,7 @@ int race_gpu_whole(struct job *j, struct err *e);
 void race_early_drop(struct contest *c); // ends it if it is under way
 
 // ---- race_joined.c: programs joined from parts, on this machine's GPU ----
+// The fastest program that can be joined from the contests' candidates becomes j->best. NO: none was proved.
 int race_joined(struct job *j, struct err *e);
 
 // ---- own_times.c ----

@@ -22,14 +22,14 @@ struct gen_info {
 int gen_c(const struct graph *g, const char *name, const struct target *t, struct str *source, struct str *header, struct gen_info *info,
           struct err *e);
 // The same with timing of kernels. Each call leaves the seconds of its kernels, in execution order, in
-// double mica_NAME_seconds[kernels];
+//   double mica_NAME_seconds[kernels];
 int gen_c_timed(const struct graph *g, const char *name, const struct target *t, struct str *source, struct gen_info *info, struct err *e);
 // One rank of a program for several devices, appended to the output of gen_c for all ranks (graph_unfold) with the same name and target. g: a checked
 // kernel graph without composites, not unfolded. The source defines
-// int mica_NAME_rank(int rank, void *const *inputs, void *const *outputs, void *workspace, struct m_exchange *exchange);
-// size_t mica_NAME_rank_workspace(void);
-// size_t mica_NAME_rank_exchange(void);  bytes that all ranks share (mica_meet.h)
-// int mica_NAME_rank_world(void);  number of ranks
+//   int mica_NAME_rank(int rank, void *const *inputs, void *const *outputs, void *workspace, struct m_exchange *exchange);
+//   size_t mica_NAME_rank_workspace(void);
+//   size_t mica_NAME_rank_exchange(void);   bytes that all ranks share (mica_meet.h)
+//   int mica_NAME_rank_world(void);         number of ranks
 // Divided inputs and outputs are the rank's parts. The function returns 0, or an error number of m_meet.
 int gen_c_ranks(const struct graph *g, const char *name, const struct target *t, struct str *source, struct err *e);
 void gen_identifier(char out[64], const char *name);

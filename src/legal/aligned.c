@@ -1,6 +1,6 @@
-// Operands whose rows begin anywhere. TMA wants rows that begin at multiples of 16 bytes, as those of [4096, 4095] f16 do not. A copy of such an input
+// Operands with unaligned rows. TMA needs rows that begin at multiples of 16 bytes, which those of [4096, 4095] f16 do not. A copy of such an input
 // has longer rows (lower/order.c), and a kernel makes it once for all products that load the tensor, or views of it. A mask of booleans that a loop with
-// products walks is copied to 16 bits (store.c), which TMA brings with the other tiles.
+// reads is copied to 16 bits (store.c), so that TMA can load it with the other tiles.
 #include "legal/rewrite.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static bool is_mask(const struct graph *g, const struct node *n, int k)
   return root->dtype == BOOL && g->nodes[root->node].op == OP_INPUT && walked && multiplies;
 }
 
-// A transposed tensor's copy is the copy transposed. A reshaped tensor is copied as such, since rows of the copy have gaps.
+// The copy of a transposed tensor is the copy, transposed. A reshaped tensor is copied itself, since rows of the copy have gaps.
 static int copy_of(struct rewriting *w, int t, int *out)
 {
   int *copy = w->own; // by tensor of g: of `to`; -1: no copy yet

@@ -5,13 +5,13 @@
 
 #include <string.h>
 
-enum { GATHER_TILES = 64 }; // of a kernel that is made where it is read
+enum { GATHER_TILES = 64 }; // tiles of a kernel whose result is computed in its readers
 
 static const struct node *maker(const struct graph *g, int t) { return &g->nodes[g->tensors[t].node]; }
 
-// ---- what can be made where it is read ----
+// ---- results that can be computed in their readers ----
 
-// By tensor of the producer's block graph, which dimension of the result each of its dimensions is; -1: none.
+// For each tensor of the producer's block graph: the dimension of the result that each of its dimensions is; -1: none.
 typedef int8_t gather_dims[MAX_DIMS];
 
 static bool place(gather_dims *dims, bool *there, int t, const int8_t *d, int n)
@@ -40,7 +40,7 @@ static bool place_gather(const struct graph *b, const struct node *n, gather_dim
   return place(dims, there, n->in[0], d, x->n) && place(dims, there, n->in[1], dims[n->out] + n->a.dim, at->n);
 }
 
-// Each axis of the grid cuts a tile where it cuts the result.
+// Each axis of the grid divides a tile where it divides the result.
 static bool cuts_alike(const struct graph *b, const struct node *iter, const int8_t *dims, const struct node *save)
 {
   for (int x = 0; x < b->ngrid; x++) {
@@ -51,7 +51,7 @@ static bool cuts_alike(const struct graph *b, const struct node *iter, const int
   return true;
 }
 
-// Does the kernel gather (or else only compute element by element), so that its result can be made where it is read?
+// Whether the kernel only gathers, or only computes element by element, so that its result can be computed in its readers.
 static bool producer(const struct node *n, bool gathers, gather_dims *dims)
 {
   const struct graph *b = n->sub;
@@ -76,7 +76,7 @@ static bool producer(const struct node *n, bool gathers, gather_dims *dims)
   return fits;
 }
 
-// ---- who reads it so ----
+// ---- readers ----
 
 static bool has_products(const struct graph *b)
 {
@@ -85,7 +85,7 @@ static bool has_products(const struct graph *b)
   return false;
 }
 
-// Is the tile read by operators that data choose for, only as operand number k (or never so)?
+// Whether only operators with data-dependent indices read the tile, and only as operand number k; or none does.
 static bool read_as(const struct graph *b, int tile, int operand, bool only)
 {
   bool all = true, any = false;
@@ -98,7 +98,7 @@ static bool read_as(const struct graph *b, int tile, int operand, bool only)
   return only ? all && any : any;
 }
 
-// Would the kernel n, which comes next, read what an update has written or what it writes itself, where p read what was there before?
+// Whether the next kernel n would read what an update has written, or writes itself, where p read the earlier values.
 static bool too_late(const struct rewriting *w, const struct node *p, const struct node *n)
 {
   for (int k = 0; k < p->nin; k++) {
@@ -115,7 +115,7 @@ static bool takes(const struct rewriting *w, const struct node *n, const struct 
   return p->op == OP_BLOCK && producer(p, gathers, dims) && !too_late(w, p, n);
 }
 
-// Does the kernel n make what its iterator reads, instead? `tensor`: of the new graph.
+// Whether kernel n computes what its iterator would read. `tensor`: of the new graph.
 static bool takes_read(const struct rewriting *w, const struct node *n, const struct node *iter, int tensor, gather_dims *dims)
 {
   const struct node *p = maker(w->to, tensor);
@@ -123,9 +123,9 @@ static bool takes_read(const struct rewriting *w, const struct node *n, const st
   return takes(w, n, p, true, dims) || (read_as(n->sub, iter->out, 1, true) && takes(w, n, p, false, dims));
 }
 
-// ---- making it there ----
+// ---- computing the result in the reader ----
 
-// An axis that cuts the result in the reader cuts the same dimension of the producer's tile.
+// An axis that divides the result in the reader divides the same dimension of the producer's tile.
 static int8_t dim_of(const int8_t *dims, int n, int8_t of)
 {
   const int8_t *found = of == REPLICA ? NULL : memchr(dims, of, (size_t)n);
@@ -140,7 +140,7 @@ static struct attrs cut_as(const struct attrs *reader, const int8_t *dims, int n
   return a;
 }
 
-// Adds the operators of the producer p to the kernel, with those that compute an index.
+// Adds the operators of producer p to the kernel, including those that compute an index.
 static int make(struct block_rewriting *r, const struct node *p, const struct attrs *reader, gather_dims *dims, int *out)
 {
   struct rewriting *w = r->w;

@@ -23,13 +23,13 @@ struct rewriting {
   const struct graph *g;
   struct graph *to;
   int *map;     // tensors of g -> of `to`
-  void *own;    // of the pass
-  bool changed; // some kernel is another one
+  void *own;    // owned by the pass
+  bool changed; // some kernel was changed
   struct err *e;
 };
-// Makes the kernel n in w->to; *out: the first of its tensors there. NO: it is taken as it is.
+// Rebuilds kernel n in w->to; *out: its first tensor there. NO: the kernel is copied.
 typedef int rewrite_kernel(struct rewriting *w, const struct node *n, int *out);
-// The graph in which these kernels are made so, without what nothing reads; NO where none has changed.
+// The rebuilt graph, without unused kernels; NO if none has changed.
 int legal_rewrite(struct arena *mem, const struct graph *g, rewrite_kernel *kernel, void *own, struct graph **out, struct err *e);
 
 struct block_rewriting { // a kernel's block graph
@@ -39,7 +39,7 @@ struct block_rewriting { // a kernel's block graph
   int *tile;            // tensors of n->sub -> of b.sub
   void *own;
 };
-// Makes the node x of n->sub; from: the tensor of w->to that an iterator loads, else -1.
+// Rebuilds node x of n->sub; from: the tensor of w->to that an iterator loads, else -1.
 typedef int rewrite_node(struct block_rewriting *r, const struct node *x, int from);
 int rewrite_block(struct rewriting *w, const struct node *n, rewrite_node *node, void *own, int *out);
 int rewrite_take(struct block_rewriting *r, const struct node *x, int from); // as it is

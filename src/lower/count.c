@@ -1,4 +1,4 @@
-// Counts that all schemes share: bytes, and where they come from.
+// Counts shared by all schemes: bytes and their sources.
 #include "lower/count.h"
 #include "plan/letters.h"
 
@@ -65,8 +65,8 @@ void count_tensors(const struct lower_job *j, struct kernel_counts *c)
   if (j->tail) one_side(j, j->tail, false, c), one_side(j, j->tail, true, c);
 }
 
-// The library is slow if the contiguous side of an operand, or of the result, has no whole chunks of 16 bytes, even if rows lie at 16 bytes. It is
-// slower if that side has an odd number of elements.
+// The library is slow if the contiguous side of an operand or the result is not a whole number of 16-byte chunks, even if rows are aligned to 16
+// bytes. It is slower still if that side has an odd number of elements.
 static double library_rate(const struct blas_product *m)
 {
   const int64_t a = m->stride[BLAS_A][2] == 1 ? m->k : m->m, b = m->stride[BLAS_B][2] == 1 ? m->n : m->k, any = a | b | m->n;
@@ -87,7 +87,7 @@ void count_product(const struct graph *g, const enum dtype *store, const struct 
   c->items = c->blocks, c->cache = c->memory + c->near;
   c->wgmma = 2.0 * (double)m->batch * rows * cols * (double)m->k / c->items;
   if (m->type[BLAS_A] != TT_F32) c->wgmma /= library_rate(m);
-  // Products of f32 are multiplied by lanes. Which of its kernels the library takes is not known; tiles of 128 by 128, where there are enough.
+  // Products of f32 run on the lanes. The library's choice of kernel is unknown; this assumes tiles of 128 by 128 if there are enough.
   if (m->type[BLAS_A] == TT_F32) c->wgmma *= gpu->flops / (2 * gpu->lane_rate * gpu->cores * kernel_rates.f32[COUNT_LIBRARY]);
 }
 

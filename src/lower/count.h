@@ -1,5 +1,4 @@
-// Cost of kernels: schemes count what a kernel does (count.def), kernel_time says how long that takes, with rates that were
-// fitted to measurements (rate.def, bench/calibrate.c).
+// The cost of kernels: schemes count a kernel's work (count.def), and kernel_time computes its time with fitted rates (rate.def, bench/calibrate.c).
 //
 //   count.c        what all schemes count alike: bytes of tensors
 //   kernel_time.c  the model
@@ -13,7 +12,7 @@ struct kernel_counts {
 #include "lower/count.def"
 #undef COUNTED
 };
-enum { MEMORY_SECTOR = 32, MEMORY_LINE = 128 }; // bytes that memory moves at least, and that L1 has together
+enum { MEMORY_SECTOR = 32, MEMORY_LINE = 128 }; // least bytes of a memory access; bytes of an L1 line
 enum count_kind { COUNT_ROWS, COUNT_MMA, COUNT_WGMMA, COUNT_SKINNY, COUNT_LIBRARY, COUNT_KINDS };
 struct kernel_rates {
 #define RATE(id, rows, mma, wgmma, skinny, library, doc) double id[COUNT_KINDS];
@@ -24,16 +23,16 @@ struct kernel_rates {
 };
 extern const struct kernel_rates kernel_rates; // as fitted
 
-// Seconds; rates NULL: as fitted.
+// Seconds; rates NULL: the fitted ones.
 double kernel_time(const struct kernel_counts *c, const struct target *gpu, const struct kernel_rates *rates);
 
 // ---- count.c ----
 
-bool count_is_output(const struct graph *kernels, int tensor); // the program hands it back
-// Bytes of a tensor of the kernel graph: to memory, or near where another kernel of the graph is at their other end.
+bool count_is_output(const struct graph *kernels, int tensor); // it is an output of the program
+// Counts the bytes of a tensor of the kernel graph: as memory traffic, or as near if another kernel of the graph writes or reads it.
 void count_bytes(const struct lower_job *j, int tensor, double bytes, struct kernel_counts *c);
-double count_run(const struct norm *n, const struct plan_access *a); // elements that lie together in a tile
-// All iterators and savers of the kernel and its tail, each tensor once; what only lies between the two is left out.
+double count_run(const struct norm *n, const struct plan_access *a); // contiguous elements in a tile
+// All iterators and savers of the kernel and its tail, each tensor once; tensors between the two are omitted.
 void count_tensors(const struct lower_job *j, struct kernel_counts *c);
 void count_product(const struct graph *g, const enum dtype *store, const struct library_product *x, const struct target *gpu,
                    struct kernel_counts *c);

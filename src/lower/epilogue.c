@@ -1,13 +1,13 @@
-// Operations of the vendor's library on a product's result before it stores it (cuda/epilogue.def), found in the kernel that follows.
-// That is one elementwise expression of the result and of nothing else but a matrix C and a vector:
+// Recognizes operations that the vendor's library can do on a product's result before storing it (cuda/epilogue.def), in the kernel that follows.
+// That kernel must be one elementwise expression of the result, a matrix C and a vector:
 //
 //   act(alpha P + beta C + bias)
 //
-// read from the saver backwards. The normal form says where elements go: everything that a kernel walks, letters of its
-// tiles and axes of its grid, is a digit of the number of an element of P, which the kernel must read once each. Digits of the
-// product's columns, rows and batches give each other tensor its strides along those; what has none is refused.
+// read backwards from the saver. The normal form gives the positions of elements. Every letter of the kernel's tiles and every axis of its grid is a
+// digit of the index of an element of P, which the kernel must read exactly once. Digits of the product's columns, rows and batches give each other
+// tensor its strides. A tensor without such strides is refused.
 //
-// Requires a normal form without loops; provides the product with what follows.
+// Requires a normal form without loops; gives the product with its epilogue.
 #include "lower/lower.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ static bool add_operand(struct epilogue_form *f, int iter, double factor)
 
 static double scalar(const struct node *n) { return n->op == OP_MUL_SCALAR ? n->a.scalar : 1; }
 
-// Sums: how often each argument goes into the result, beside the operator's constant.
+// Sums: the factor of each argument in the result, and the operator's constant.
 static const struct {
   enum op op;
   double times[2];
@@ -68,7 +68,7 @@ static const enum op acts[EPILOGUES] = {
 
 enum op lower_epilogue_act(enum epilogue e) { return acts[e]; }
 
-// The operator that is done last, SAVE where it is one of a sum; the sum is what is left.
+// The last operator, SAVE if it is part of a sum; the sum is what remains.
 static enum op strip_act(const struct norm *n, int *tensor)
 {
   const struct node *last = maker(n, *tensor);
@@ -111,7 +111,7 @@ static bool digits_of(const struct norm *n, const struct plan_access *const of[T
   return true;
 }
 
-// The digit whose stride in P is this, cut where it has more than `most` values; taken out of the list.
+// The digit with this stride in P, split if it has more than `most` values; removed from the list.
 static bool take(struct epilogue_digits *l, int64_t stride, int64_t most, struct epilogue_digit *out)
 {
   int i = 0;
@@ -125,7 +125,7 @@ static bool take(struct epilogue_digits *l, int64_t stride, int64_t most, struct
   return true;
 }
 
-// Strides of all tensors along a dimension of P; 0 where its extent is 1.
+// Strides of all tensors along a dimension of P; 0 if its extent is 1.
 static bool along(struct epilogue_digits *l, int64_t stride, int64_t extent, int64_t out[TENSORS])
 {
   int64_t done = 1;
@@ -143,7 +143,7 @@ static bool along(struct epilogue_digits *l, int64_t stride, int64_t extent, int
   return done == extent;
 }
 
-// By dimension: batch, row, column.
+// For each dimension: batch, row, column.
 static bool all_strides(const struct blas_product *p, const struct norm *n, const struct plan_access *const of[TENSORS], int64_t out[3][TENSORS])
 {
   const int64_t extent[3] = {p->batch, p->m, p->n};
@@ -156,7 +156,7 @@ static bool all_strides(const struct blas_product *p, const struct norm *n, cons
   return !l.n;
 }
 
-// If there is one row of one element, there is no stride: one that fits.
+// A single row of one element has no stride, so any valid one is used.
 static void put_strides(struct library_product *x, int operand, int64_t in[3][TENSORS], int tensor)
 {
   struct blas_product *p = &x->p;
@@ -166,7 +166,7 @@ static void put_strides(struct library_product *x, int operand, int64_t in[3][TE
   if (p->m == 1) s[1] = p->n * s[2];
 }
 
-// ---- all of it ----
+// ---- the whole epilogue ----
 
 static bool is_vector(const struct blas_product *p, int64_t s[3][TENSORS], int tensor)
 {

@@ -1,18 +1,17 @@
-// How long a kernel takes that does what was counted (count.def), with rates that were fitted (rate.def). Five things go on side by
-// side on a multiprocessor:
+// The time of a kernel from its counted work (count.def) and fitted rates (rate.def). Five kinds of work overlap on a multiprocessor:
 //
-//   moved   bytes: from memory, through L2, into the multiprocessor that draws most, or rows of boxes there, if these take longer; after
-//           them the lines of its L1
-//   work    tensor cores; shared memory and the lanes beside them; of the multiprocessor that has most items
-//   ring    what an item waits for loads of which only some are under way at a time, and for its iterations: their barriers, folds,
-//           chains of instructions, and loads that no stage holds
-//   wait    what no loop hides: the first load, what is asked for ahead of it, folds, barriers, chains; once for each turn of blocks
+//   moved   bytes: from memory, through L2, into the multiprocessor with most of them, or rows of boxes there, whichever takes longest; then
+//           lines of its L1
+//   work    tensor cores, with shared memory and the lanes beside them, on the multiprocessor with most items
+//   ring    waits of an item for loads in a pipeline, and for its iterations: barriers, reductions, chains of instructions, and loads without
+//           a stage
+//   wait    latencies that no loop hides: the first load, prefetches before it, reductions, barriers, chains; once for each wave of blocks
 //   start   of the launch
 //
-// The longest of the first three counts whole. For the others, only the part that is not overlapped counts: all, where one block loads all it
-// needs, computes, and stores; less with more turns of a ring, more blocks beside it, and more that come after it. Waits are
-// hidden by other blocks of the multiprocessor, except in the first wave. Three exponents model the effects of multiprocessors
-// without a block, of blocks beside each other, and of bytes in flight.
+// The longest of the first three counts in full. Each other one counts only as far as it is not overlapped: all of it when a block loads, computes
+// and stores one after the other; less with more iterations of a loop, more blocks beside it, and more waves after it. Other blocks of the
+// multiprocessor hide waits, except in the first wave. Three exponents model the effects of multiprocessors without a block, of blocks beside each
+// other, and of bytes in flight.
 #include "lower/count.h"
 
 #include <math.h>
@@ -25,15 +24,16 @@ const struct kernel_rates kernel_rates = {
 #undef RATE_OF_ALL
 };
 
-static const double STAGE = 65536, LEAST = 1.0 / 16, MOST = 4; // bytes, the unit of what is under way; within which its exponent was fitted
-enum { SMOOTH = 6 };                                           // beyond so many turns a last one that is not full does not matter
+// bytes: unit of the bytes in flight; LEAST, MOST: range in which its exponent was fitted
+static const double STAGE = 65536, LEAST = 1.0 / 16, MOST = 4;
+enum { SMOOTH = 6 }; // number of waves from which a partial last one does not matter
 
-struct kernel_time_placed {              // which items are where
-  double turns, here, most, busy, warps; // of blocks; on a multiprocessor at a time, in all; multiprocessors; warps of one
+struct kernel_time_placed {              // the placement of items
+  double turns, here, most, busy, warps; // waves of blocks; blocks on a multiprocessor at a time, in all; multiprocessors in use; warps on one
   bool walks;
 };
 
-// A cluster lies within one group of multiprocessors, so that some multiprocessors have no room for larger ones.
+// A cluster stays within one group of multiprocessors, so some multiprocessors have no room for larger clusters.
 static double reached(const struct target *gpu, double cluster)
 {
   return gpu->cores * (cluster <= 2 ? 1 : gpu->reach[cluster <= 4 ? 0 : cluster <= 8 ? 1 : 2]);
@@ -79,7 +79,7 @@ static double work(const struct kernel_counts *c, const struct target *gpu, cons
   return norm(s->most * tensor, norm(s->most * shared, s->most * lanes, R(beside)), c->overlap > 0 ? R(overlap) : R(beside));
 }
 
-// Products that only add up run on over the iterations of their loop, and hide nearly all of what is much shorter than they are.
+// Products that only accumulate run on over the iterations of their loop, and hide almost all of shorter work.
 static double shows_beneath(double share, double least) { return least + (1 - least) * share * share; }
 
 double kernel_time(const struct kernel_counts *c, const struct target *gpu, const struct kernel_rates *r)
@@ -98,7 +98,7 @@ double kernel_time(const struct kernel_counts *c, const struct target *gpu, cons
          show = least + (1 - least) / hidden;
   double longest = fmax(bytes, fmax(computing, ring));
   bool beneath = c->overlap > 1 && longest == computing;
-  double late = beneath ? c->lines / s.busy * R(line) : 0; // behind the loop
+  double late = beneath ? c->lines / s.busy * R(line) : 0; // after the loop
   if (beneath) show = fmin(show, shows_beneath(fmax(bytes, ring) / computing, R(beneath)));
   double all = R(start) + longest + show * (bytes - late + computing + ring - longest) + late + wait + R(block) * s.most + R(thread) * c->threads;
   double deep = c->flight > 0 ? fmin(fmax(c->flight * s.here / STAGE, LEAST), MOST) : 1;

@@ -42,9 +42,9 @@ enum {
               KERN_BIT(SCALED) | KERN_BIT(SUMS) | KERN_BIT(WEIGHTS)
 };
 enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 24 };
-enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD, MMA_HOLD }; // MMA_LAST: which way a tail is done
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD, MMA_HOLD }; // MMA_LAST: the implementation of a tail
 enum { MMA_MOST_AHEAD = 8 };                                                                             // iterations
-enum { MMA_BY_COLUMNS, MMA_BY_SUMS };                                                                    // what warps along WN share
+enum { MMA_BY_COLUMNS, MMA_BY_SUMS };                                                                    // how warps along WN divide work
 
 struct mma_list { // slowest first
   int n;
@@ -54,163 +54,163 @@ struct mma_cols {
   struct mma_list list;
   uint32_t has;
   int64_t size, padded; // padded: to whole fragments (mma_pad.c)
-  bool product, summed; // some product makes these columns; sums over them
-  // of knobs
+  bool product, summed; // product: some product computes these columns; summed: some product sums over them
+  // set for the knobs
   bool split;
-  int nt;           // tiles of 8 columns that a warp has
-  bool split_after; // split after the loop, where parts of sums are combined
-  const char *from; // tile that a thread begins with, as text, where results are made in pieces; NULL: the first
+  int nt;           // tiles of 8 columns for each warp
+  bool split_after; // split after the loop, when parts of sums are combined
+  const char *from; // first tile of a thread, as text, if results are made in pieces; NULL: 0
 };
 struct mma_tile {
-  int value, iter, tensor; // the load; its iterator, and the tensor that this makes: the name of the room
+  int value, iter, tensor; // value: the load; iter: its iterator; tensor: the tensor whose name its memory has
   struct mma_list out, in;
-  int64_t rows, cols;                  // of the tile: extents of out and in, and what zeros fill behind
-  int64_t own_rows, own_cols, batches; // extents; the batch's share of own_rows
-  int64_t run, every;                  // rows of one of the batch, and from one to the next
+  int64_t rows, cols;                  // of the tile: extents of out and in, including padding with zeros
+  int64_t own_rows, own_cols, batches; // extents without padding; the share of own_rows of one batch index
+  int64_t run, every;                  // rows of one batch index; distance between batch indices
   int64_t stride;                      // elements between rows
   int swizzle[3];                      // 0 bits: none
-  int width;                           // elements that are copied at once
-  bool varying;                        // a stage of the ring each iteration
-  bool turned;                         // a left operand whose rows are contiguous
+  int width;                           // elements copied at once
+  bool varying;                        // it has a pipeline stage for each iteration
+  bool turned;                         // a left operand with contiguous rows
   bool cut;                            // a left operand of which a block has `cut` rows
-  int reads;                           // products that take it for their left operand
+  int reads;                           // products that have it as left operand
   bool lanes;                          // no product reads it (mma_lane_tile)
-  int due;                             // orders tiles by when they are read first
-  // of knobs
-  int slot;   // number in the queue, -1: has room of its own
-  int buffer; // whose tensor's name the room has
+  int due;                             // order of the first reads of tiles
+  // set for the knobs
+  int slot;   // number in the queue; -1: it has separate memory
+  int buffer; // the tensor whose name the memory has
 };
 enum mma_section {
   MMA_PRE,
   MMA_LOOP,
   MMA_POST,
   MMA_SIDE,
-  MMA_SENT, // with the result that is sent away in pieces (wgmma_store.c)
+  MMA_SENT, // with the result that is stored in pieces (wgmma_store.c)
   MMA_CONST
-};                 // MMA_CONST: constants, whose section is not looked at
+};                 // MMA_CONST: constants; their section is ignored
 struct mma_shape { // of a value in registers
   bool rows;
-  int cols; // list, -1: none
+  int cols; // a list; -1: none
 };
 struct mma_product {
-  int out, a, b; // values; oriented: turned where the product's rows are columns of others
+  int out, a, b; // values; oriented: swapped and transposed if the product's rows are columns of others
   uint32_t rows, cols, sum, batch;
   int sum_cols, out_cols; // lists
-  int into;               // the accumulator that it adds to directly, -1: none
-  int joins;              // the sum of products whose registers it adds to, by wgmma or of parts of f32; -1: none
+  int into;               // the accumulator that it adds to directly; -1: none
+  int joins;              // the sum of products whose registers it adds to, by wgmma or for parts of f32; -1: none
   const struct chain_product *chain;
 };
 struct mma_side {
   int root, tile; // the value that is read, and the tile whose place it takes
   bool varying;
-  bool *member;          // by value: does it belong to it
-  struct mma_plan *plan; // its fragments: all warps share the rows
+  bool *member;          // for each value: whether it belongs to the side computation
+  struct mma_plan *plan; // its fragments: all warps divide the rows
 };
 struct mma_plan {
   const struct lower_job *job;
   const struct norm *n;
   struct kern k; // its axes are the letters, then axes of the grid and the loop
   char *why;
-  struct tail *tails[TAIL_WAYS], *tail; // by way, NULL: not so; that of knobs, NULL: no tail
+  struct tail *tails[TAIL_WAYS], *tail; // for each implementation, NULL: not possible; tail: that of the knobs, NULL: no tail
   uint32_t row_letters, batch_letters;
   struct mma_list batch, rows;
-  int64_t nbatch, nrows, padded; // rows of one of the batch; padded to 16
-  int64_t cut;                   // 0: blocks have the rows that the block graph's have; else the first axis counts pieces of them
+  int64_t nbatch, nrows, padded; // nrows: rows of one batch index; padded: to a multiple of 16
+  int64_t cut;                   // 0: blocks have the rows of the block graph's; else the first axis counts pieces of them
   int ncols, ntiles, nproducts;
   struct mma_cols cols[MMA_LISTS];
   struct mma_tile tile[MMA_TILES];
   struct mma_product *product;
-  int *product_of;           // by value, -1
-  int *tile_of;              // by value, -1
-  int *iter_of;              // by value: the iterator of a load, -1
-  struct mma_shape *shape;   // by value
-  enum mma_section *section; // by value
-  bool *folded;              // by value: a sum of products that add to an accumulator one after another
-  bool may_hide, hides;      // a condition on indices hides iterations, which are left out (mma_hidden.c)
+  int *product_of;           // for each value; -1
+  int *tile_of;              // for each value; -1
+  int *iter_of;              // for each value: the iterator of a load; -1
+  struct mma_shape *shape;   // for each value
+  enum mma_section *section; // for each value
+  bool *folded;              // for each value: a sum of products that are added to an accumulator one after another
+  bool may_hide, hides;      // a condition on indices masks iterations, which are skipped (mma_hidden.c)
   struct kern_hidden hidden;
-  bool *own, *added;    // by value: computed only where the condition hides something; and of these, only where rows add something to what is shown
-  double share, partly; // modelled: of iterations that are left, and of those the ones that hide something
+  bool *own, *added;    // for each value: computed only if the condition masks something; and of these, only if rows add something to unmasked scores
+  double share, partly; // modelled shares: of the iterations that remain, and of these the ones with masked elements
   bool backwards;       // the last blocks have the most iterations, and come first
-  int norder, *order;   // values that are computed, in the order in which they are
-  enum dtype type;      // of operands
-  bool wg, wg_async;    // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
-  int poly;             // one tile of exponentials out of so many is left to multiplications; 0: none
-  const char *wg_copy;  // which copy of tiles that do not change with the loop, as text
+  int norder, *order;   // computed values in their order
+  enum dtype type;      // of the operands
+  bool wg, wg_async;    // wg: products by wgmma (wgmma.h); wg_async: those of one iteration run while the next one's are issued
+  int poly;             // one tile of exponentials in this many is computed by multiplications; 0: none
+  const char *wg_copy;  // the copy of loop-invariant tiles, as text
   int64_t iterations;
   int nsides;
   struct mma_side side[MMA_TILES];
-  const struct mma_tile *source; // in the plan of a side: the tile
-  // of knobs
+  const struct mma_tile *source; // in the plan of a side computation: its tile
+  // set for the knobs
   int wm, wn, mt, stages, threads;
-  int ahead;                 // iterations whose tiles are fetched to L2 before the kernel ahead has ended
-  bool hold;                 // the next kernel may begin only when it has (rows_ahead.c says why)
-  int queued;                // tiles in the queue; 0: none. Its slots are `stages`
-  int64_t shared, registers; // bytes a block, estimate a thread
+  int ahead;                 // iterations whose tiles are prefetched to L2 before the previous kernel has ended
+  bool hold;                 // the next kernel may begin only then (rows_ahead.c explains)
+  int queued;                // tiles in the queue; 0: none. It has `stages` slots
+  int64_t shared, registers; // shared: bytes of a block; registers: estimate for a thread
 };
 
 // ---- mma_cut.c ----
 const struct lower_job *mma_anew(const struct lower_job *j, struct norm_anew to, char why[160]);       // NULL with the reason in why
-void mma_cut_rows(struct mma_plan *p);                                                                 // the order of rows, where the grid is cut
-int64_t mma_block_rows(const struct mma_plan *p);                                                      // padded
-const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within);                       // of all rows, as text; within: clamped
-bool mma_cut_ragged(const struct mma_plan *p);                                                         // has the last block fewer?
+void mma_cut_rows(struct mma_plan *p);                                                                 // the order of rows in a re-tiled grid
+int64_t mma_block_rows(const struct mma_plan *p);                                                      // including padding
+const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within);                       // among all rows, as text; within: clamped
+bool mma_cut_ragged(const struct mma_plan *p);                                                         // whether the last block has fewer
 struct norm *mma_block_norm(const struct mma_plan *p);                                                 // with as many rows as a block has
-int mma_cuts(const struct lower_job *j, int64_t least, struct norm_anew out[MMA_CUTS], char why[160]); // that may be worth trying
+int mma_cuts(const struct lower_job *j, int64_t least, struct norm_anew out[MMA_CUTS], char why[160]); // re-tilings worth trying
 // ---- mma_ragged.c ----
-bool mma_clipped(const struct mma_plan *p, int cols);                                             // has the last block fewer of these columns?
-const char *mma_clip_count(const struct mma_plan *p, int unit);                                   // so many units has this block, or more
-bool mma_ragged(const struct mma_plan *p, int cols);                                              // has the last iteration fewer of these columns?
-bool mma_ragged_fits(struct mma_plan *p);                                                         // does the scheme mask all that they reach?
-const char *mma_ragged_index(const struct mma_plan *p, const char *at, int unit, const char *it); // within those of iteration `it`
-const char *mma_ragged_count(const struct mma_plan *p, int unit, const char *it);                 // so many units has that iteration, or more
-int64_t mma_ragged_last(const struct mma_plan *p);                                                // so many has the last iteration
+bool mma_clipped(const struct mma_plan *p, int cols);                                             // whether the last block has fewer of these columns
+const char *mma_clip_count(const struct mma_plan *p, int unit);                                   // whether the block has at least that many units
+bool mma_ragged(const struct mma_plan *p, int cols);                                              // whether the last iteration has fewer of these columns
+bool mma_ragged_fits(struct mma_plan *p);                                                         // whether the scheme masks everything that depends on them
+const char *mma_ragged_index(const struct mma_plan *p, const char *at, int unit, const char *it); // clamped to those of iteration `it`
+const char *mma_ragged_count(const struct mma_plan *p, int unit, const char *it);                 // whether the iteration has at least that many units
+int64_t mma_ragged_last(const struct mma_plan *p);                                                // the number that the last iteration has
 // ---- mma_plan.c, mma_shape.c, mma_section.c, mma_fit.c ----
-int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why, of j NULL where it is
-bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // false
+int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why, or in j's if why is NULL
+bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // sets the reason; returns false
 bool mma_lane_tile(struct mma_plan *p, int value, int cols);                // makes a tile of a matrix that only elementwise operators read
-int mma_cols_of(struct mma_plan *p, int value, uint32_t letters);           // the list, made where there is none; -1: no room
+int mma_cols_of(struct mma_plan *p, int value, uint32_t letters);           // the list, added if it is missing; -1: no room
 int mma_cols_with(const struct mma_plan *p, uint32_t letters);              // the list; -1: there is none
-bool mma_shapes(struct mma_plan *p, const bool *only);                      // of these values; NULL: of all but sides
+bool mma_shapes(struct mma_plan *p, const bool *only);                      // of these values; NULL: of all but side computations
 bool mma_sums_parts(const struct mma_plan *p, int fold);
-void mma_sections(struct mma_plan *p); // sections and the order of values
+void mma_sections(struct mma_plan *p); // assigns values to sections and orders them
 static inline const struct kern_value *mma_at(const struct mma_plan *p, int v) { return &p->k.v[v]; }
 static inline bool mma_loads(const struct mma_plan *p, int v) { return p->k.v[v].kind == KERN_LOAD; }
 static inline uint32_t mma_letters(const struct mma_plan *p, axis_set s) { return (uint32_t)(s & p->k.letters); }
 static inline uint32_t mma_has(const struct mma_plan *p, int v) { return mma_letters(p, p->k.v[v].axes); }
-static inline uint32_t mma_gone(const struct mma_plan *p, int v) { return mma_letters(p, p->k.v[v].folded); } // by a reduction
+static inline uint32_t mma_gone(const struct mma_plan *p, int v) { return mma_letters(p, p->k.v[v].folded); } // letters that a reduction removes
 static inline bool mma_varies(const struct mma_plan *p, int v) { return p->k.v[v].axes & p->k.loops; }
-// The product that the value is, and the tile that it is loaded into; NULL: none.
+// The product that computes the value, and the tile that it is loaded into; NULL: none.
 static inline const struct mma_product *mma_product_at(const struct mma_plan *p, int v)
 {
   return p->product_of[v] < 0 ? NULL : &p->product[p->product_of[v]];
 }
 static inline const struct mma_tile *mma_tile_at(const struct mma_plan *p, int v) { return p->tile_of[v] < 0 ? NULL : &p->tile[p->tile_of[v]]; }
-bool mma_reduces(const struct kern_value *v);          // a sum or a maximum, of iterations or letters
+bool mma_reduces(const struct kern_value *v);          // a sum or a maximum, over iterations or letters
 bool mma_accumulates(const struct mma_plan *p, int v); // over iterations
 bool mma_reads(const struct mma_plan *p, int v, int operand);
-bool mma_read_in(const struct mma_plan *p, int value, unsigned sections); // by values of these sections alone, as bits
-int mma_running(const struct mma_plan *p, int like, enum kern_kind kind); // of the same maximum; -1: there is none
-bool mma_side_add(struct mma_plan *p, int root, int *source);             // the iterator that has all of the operand's elements
+bool mma_read_in(const struct mma_plan *p, int value, unsigned sections); // only values of these sections read it; sections as bits
+int mma_running(const struct mma_plan *p, int like, enum kern_kind kind); // the same running maximum; -1: there is none
+bool mma_side_add(struct mma_plan *p, int root, int *source);             // source: the iterator that has all of the operand's elements
 bool mma_side_plan(struct mma_plan *p, struct mma_side *s);
 void mma_side_fit(struct mma_plan *p);
-void mma_join_sums(struct mma_plan *p); // sums of products that are one in the same registers
+void mma_join_sums(struct mma_plan *p); // merges sums of products that use the same registers
 bool mma_adds_products(const struct mma_plan *p, int accumulator);
-bool mma_partial(const struct mma_plan *p, int accumulator);   // do warps have parts of what it sums?
-static inline bool mma_joined(const struct mma_plan *p, int v) // is it a sum of products that was made as one?
+bool mma_partial(const struct mma_plan *p, int accumulator);   // whether warps have parts of its sum
+static inline bool mma_joined(const struct mma_plan *p, int v) // whether it is a sum of products that was merged
 {
   for (int i = 0; i < p->nproducts; i++)
     if (p->product[i].joins == v) return true;
   return false;
 }
-// Has each warp a part of the product's sum? By wgmma none: operands are read where they lie.
+// Whether each warp has a part of the product's sum. Never by wgmma: its operands are read in place.
 static inline bool mma_sums_part(const struct mma_plan *p, const struct mma_product *x) { return !p->wg && p->cols[x->sum_cols].split; }
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
-bool mma_tail_fit(struct mma_plan *p, int way, int threads); // of these; adds shared memory
+bool mma_tail_fit(struct mma_plan *p, int way, int threads); // for that many threads; adds shared memory
 // ---- mma_pad.c ----
-int64_t mma_pad(int64_t size);                                                // so many columns, or terms of a sum, in whole fragments
-int64_t mma_padded(const struct mma_plan *p, uint32_t letters, int64_t size); // `size` of what is no columns
-bool mma_pads(const struct mma_plan *p, int cols);                            // are there more than exist?
+int64_t mma_pad(int64_t size);                                                // columns, or terms of a sum, in whole fragments
+int64_t mma_padded(const struct mma_plan *p, uint32_t letters, int64_t size); // `size` for letters that are not columns
+bool mma_pads(const struct mma_plan *p, int cols);                            // whether there are more than exist
 void mma_pad_tile(const struct mma_plan *p, struct mma_tile *t, bool left);   // from its lists of columns
 const char *mma_tile_row(const struct mma_plan *p, const struct mma_tile *t, const char *row);
 const char *mma_column(const struct mma_plan *p, int cols, int unit, int e);
@@ -218,102 +218,100 @@ const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int 
 // ---- mma_hidden.c ----
 struct mma_kernel;
 void mma_hidden_plan(struct mma_plan *p);
-void mma_hidden_bounds(struct mma_kernel *k, bool waited);           // @from, @count
-const char *mma_iteration(const struct mma_plan *p, const char *it); // of the graph, which the loop has as number `it`
-const char *mma_iterations(const struct mma_kernel *k);              // how many the loop has, as text
-bool mma_read_hidden(const struct mma_plan *p, int load);            // do only values that the hidden score is made of read what is loaded?
-const char *mma_partly_hidden(struct mma_kernel *k);                 // the condition that an iteration hides something
+void mma_hidden_bounds(struct mma_kernel *k, bool waited);           // prints @from and @count
+const char *mma_iteration(const struct mma_plan *p, const char *it); // iteration of the graph for the loop's iteration `it`
+const char *mma_iterations(const struct mma_kernel *k);              // number of the loop's iterations, as text
+bool mma_read_hidden(const struct mma_plan *p, int load);            // whether only values that the masked score is made of read the load
+const char *mma_partly_hidden(struct mma_kernel *k);                 // the condition that an iteration masks something
 // ---- mma_cost.c ----
 void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *out); // sent: savers by TMA, or NULL
 // ---- mma_live.c ----
-int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
+int64_t mma_live(const struct mma_plan *p); // registers of a thread, without addresses
 int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);
 
 // ---- mma_walk.c ----
 void mma_walk_text(const struct lower_walk *w, const char *index, struct str *out); // of any index
-// Letters of the list with these strides, by letter, in units of so many elements; the index counts index_unit elements
-// of the fastest letter at once.
+// Strides of the list's letters, given for each letter, in units of `unit` elements; the index counts index_unit elements of the fastest letter at
+// once.
 void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit, const char *index,
                    struct str *out);
-// offset, grid and loop of an access at iteration `it`.
+// offset, grid and loop terms of an access at iteration `it`
 void mma_walk_base(const struct mma_plan *p, const struct plan_access *a, int unit, const char *it, struct str *out);
-// The most elements, at most `most`, that lie together along the fastest letter of the list wherever the access goes.
+// The largest number of elements, at most `most`, that are contiguous along the list's fastest letter for every position of the access.
 int mma_width(const struct mma_plan *p, const struct plan_access *a, const struct mma_list *l, int most);
-bool mma_lies_along(const struct mma_plan *p, const struct plan_access *a, const struct mma_list *l); // the fastest letter has stride 1
+bool mma_lies_along(const struct mma_plan *p, const struct plan_access *a, const struct mma_list *l); // whether the fastest letter has stride 1
 int64_t mma_list_size(const struct norm *n, const struct mma_list *l);
-void mma_list_strides(const struct norm *n, const struct mma_list *l, int64_t stride[MAX_LETTERS]); // where they lie close
+void mma_list_strides(const struct norm *n, const struct mma_list *l, int64_t stride[MAX_LETTERS]); // for a dense layout
 bool mma_list_same(const struct mma_list *a, const struct mma_list *b);
 uint32_t mma_list_has(const struct mma_list *l);
-void mma_list_add(struct mma_list *l, int n, const int8_t *letter, uint32_t wanted);    // those wanted that it has not
+void mma_list_add(struct mma_list *l, int n, const int8_t *letter, uint32_t wanted);    // adds the wanted letters that it lacks
 void mma_list_add_of(struct mma_list *l, const struct norm_tensor *t, uint32_t wanted); // in the order of its dimensions
 
-// ---- the kernel while it is written ----
+// ---- state while the kernel is written ----
 struct mma_kernel {
-  const struct mma_plan *p; // after the loop another, where more columns are split then
+  const struct mma_plan *p; // another plan after the loop, if more columns are split then
   struct arena *mem;
   struct text *t;
-  const char **global;    // by tensor of the kernel graph
-  const char **reg;       // by value: its registers, NULL: none yet
-  struct mma_shape *have; // by value: the shape of these
-  const char **left;      // by value: the same rounded to a left operand
+  const char **global;    // for each tensor of the kernel graph
+  const char **reg;       // for each value: its registers; NULL: none yet
+  struct mma_shape *have; // for each value: their shape
+  const char **left;      // for each value: the same, rounded to a left operand
   enum mma_section section;
-  int committed, arrived; // groups of copies so far, and how many were waited for, where there is no ring (mma_arrive)
+  int committed, arrived; // copy groups so far, and how many were waited for, without a pipeline (mma_arrive)
   uint32_t parts;         // letters that @p counts while an iterator is loaded in parts
 };
 // ---- mma.c ----
-void mma_head(const struct mma_plan *p, struct text *t, int64_t blocks, struct str *reads, struct str *writes); // emit_head(), of the plan
-void mma_warps(struct text *t, int rows, int cols); // groups of threads: warps along rows and columns, quads of lanes
+void mma_head(const struct mma_plan *p, struct text *t, int64_t blocks, struct str *reads, struct str *writes); // emit_head() for the plan
+void mma_warps(struct text *t, int rows, int cols); // declares groups of threads: warps along rows and columns, quads of lanes
 void mma_quads(struct text *t, int threads);
 struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t);
-void mma_section(struct mma_kernel *k, enum mma_section s); // its values
-void mma_hoist(struct mma_kernel *k);                       // what the loop reads and does not change goes into registers before it
-struct mma_known {                                          // registers that are declared within a block are not known after it
+void mma_section(struct mma_kernel *k, enum mma_section s); // computes its values
+void mma_hoist(struct mma_kernel *k);                       // loads loop-invariant values into registers before the loop
+struct mma_known {                                          // registers that are declared within a block are invalid after it
   const char **reg, **left;
   struct mma_shape *have;
 };
 struct mma_known mma_remember(const struct mma_kernel *k);
 void mma_forget(struct mma_kernel *k, const struct mma_known *known);
 void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma_product.c
-// The vector's place in shared memory; NULL: it is not there. wgmma_queue.c
+// The vector's memory in shared memory; NULL: it has none. In wgmma_queue.c
 const char *wgmma_vector_value(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s);
 
 const char *mma_it(const struct mma_kernel *k);                                      // the iteration, as text
-const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *type); // fresh registers
-// Loops over this thread's rows, m and h, with @pr, @b and @r (which stay within bounds); nothing where not `rows`.
-// Address of the element of an access that fragment element (m, n, h) starts with, in units of so many; e: so many columns further.
+const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *type); // declares new registers
+// Loops over this thread's rows, m and h, with @pr, @b and @r (clamped to bounds); no loops if not `rows`.
 const char *mma_address(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s, int unit, int e);
 const char *mma_row_tile(const struct mma_plan *p);
 void mma_rows_open(struct mma_kernel *k, bool rows);
-void mma_cols_open(struct mma_kernel *k, int cols); // over this thread's tiles of columns, n; nothing where there are none
-const char *mma_element(struct mma_kernel *k, const char *reg, struct mma_shape s, bool pair, int e); // of registers, in these loops
-// One element or a pair of columns from memory to fp32 registers, or back: by way of registers of this name in the type of the memory.
+void mma_cols_open(struct mma_kernel *k, int cols); // loops over this thread's tiles of columns, n, if there are any
+const char *mma_element(struct mma_kernel *k, const char *reg, struct mma_shape s, bool pair, int e); // a register of the value within these loops
+// Moves one element or a pair of columns from memory to fp32 registers, or back, through registers of this name in the type of the memory.
 void mma_move(struct mma_kernel *k, enum dtype t, const char *by, bool pair, const char *reg, const char *memory, const char *how, bool back);
-void mma_row_names(struct mma_kernel *k, const char *padded);                                  // @pr = padded, and @b and @r
-void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, struct str *out); // of @b and @r
-const char *mma_cols_index(const struct mma_plan *p, int cols, int unit);                      // of this thread's first column of tile n
-struct mma_shape mma_wanted(const struct mma_plan *p, int value, int i);                       // shape in which it reads its operand i
+void mma_row_names(struct mma_kernel *k, const char *padded);                                  // prints @pr = padded, and @b and @r
+void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, struct str *out); // for @b and @r
+const char *mma_cols_index(const struct mma_plan *p, int cols, int unit);                      // index of this thread's first column of tile n
+struct mma_shape mma_wanted(const struct mma_plan *p, int value, int i);                       // the shape in which it reads its operand i
 
 void mma_zero(struct mma_kernel *k);
 void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *value);
 void mma_load_declare(struct mma_kernel *k);
 void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char *it);
-// Work before the wait for the kernel ahead: lines of the first iterations' tiles on their way to the L2 cache.
+// Work before the wait for the previous kernel: prefetches the first iterations' tiles to the L2 cache.
 void mma_ahead(struct mma_kernel *k);
-int mma_ahead_best(const struct mma_plan *p); // so many iterations, of the plan at its knobs
-// Without a ring: all tiles in the order in which they are read, each a group of its own; waits for those up to this one.
-const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t); // of its buffer, as text
-int mma_stages(const struct mma_plan *p, const struct mma_tile *t);        // that its buffer has
+int mma_ahead_best(const struct mma_plan *p); // number of iterations, for the plan's knobs
+// Without a pipeline: all tiles in the order of their reads, each a copy group; waits for those up to this one.
+const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t); // stage of its buffer, as text
+int mma_stages(const struct mma_plan *p, const struct mma_tile *t);        // number of stages of its buffer
 void mma_load_once(struct mma_kernel *k);
 void mma_arrive(struct mma_kernel *k, const struct mma_tile *t);
-void mma_wait(struct mma_kernel *k, int left); // until so many groups are left, of all threads
-void mma_meet(struct mma_kernel *k);           // the warps that compute
-// The sum (maximum) of what the warps along WN have in these registers, in all of them or, of columns that are then
-// split, in new registers of their own.
+void mma_wait(struct mma_kernel *k, int left); // waits until that many groups are left, in all threads
+void mma_meet(struct mma_kernel *k);           // a barrier of the warps that compute
+// The sum (maximum) of the values that the warps along WN have in these registers; in all of them, or in new registers if columns are split then.
 const char *mma_combine(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *op, bool share);
 void mma_sides(struct mma_kernel *k, bool varying);
 const char *mma_side_value(struct mma_kernel *k, struct mma_shape s);
 void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into);
-bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x); // all its fragments at once
+bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x); // keeps all its fragments at once
 void mma_cast_left(struct mma_kernel *k, const char *left, const char *from, int cols, bool back);
 const char *mma_left(struct mma_kernel *k, int value, int cols);               // fragments of a left operand
 const char *mma_value(struct mma_kernel *k, int value, struct mma_shape want); // registers of an operand

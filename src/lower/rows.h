@@ -38,33 +38,33 @@
 enum { ROW_LANES = 32, ROW_LINE = 128 };
 
 struct row_life {        // of a value
-  bool through;          // only a fold reads it: it is computed as it is folded, and never there as a whole
-  int stage;             // folds that it has before it
-  int made, first, last; // by when, of the order of stages: it is there; it is read first and last
+  bool through;          // only a reduction reads it: it is computed during the reduction, and never stored as a whole
+  int stage;             // number of reductions before it
+  int made, first, last; // positions in the order of stages: when it is computed, first read and last read
 };
 enum { ROW_WOVEN = 4 };
-struct row_weave { // accesses of a run of n elements next to each other, in their order; n 0: none
+struct row_weave { // accesses of a run of n adjacent elements, in order; n 0: none
   int n, member[ROW_WOVEN];
 };
-struct row_roles { // the axes that knobs speak of; -1: there is none
-  int across;      // along which most of the memory is contiguous
-  int down;        // the largest other folded axis
+struct row_roles { // the axes that knobs refer to; -1: none
+  int across;      // the axis along which most of the memory is contiguous
+  int down;        // the largest other reduced axis
   int join;        // the largest other free axis
 };
 struct rows {
-  struct kern k; // joined axes
-  // of rows_ready
-  struct row_life *life; // by value
+  struct kern k; // axes are joined
+  // set by rows_ready
+  struct row_life *life; // for each value
   struct row_roles role;
-  struct row_weave *woven, *woven_save; // by value: of loads; by save
-  int nstages, norder, *order;          // live values by stages, within a stage folds before the rest
+  struct row_weave *woven, *woven_save; // woven: for each load; woven_save: for each save
+  int nstages, norder, *order;          // live values by stages, reductions first within a stage
   axis_set scanned;                     // axes of scans
 };
 
 // NO with the reason in why.
 int rows_make(const struct lower_job *j, struct rows *out, char why[160]);
 int rows_values(const struct lower_job *j, struct kern *out, char why[160]); // before axes are joined
-void rows_ready(struct arena *mem, struct rows *r);                          // rows_life.c: all that knobs do not change
+void rows_ready(struct arena *mem, struct rows *r);                          // rows_life.c: everything that does not depend on knobs
 
 // ---- rows_plan.c ----
 
@@ -73,30 +73,32 @@ struct row_plan {
   const struct rows *r;
   struct row_roles role;
   int vec, stream;
-  int ahead;                                               // rounds whose lines are fetched before the kernel ahead has ended; without rounds, 1: all
-  int hold;                                                // 1: the next kernel may begin only when the one ahead has ended
-  bool *late;                                              // by value: a load that comes where it is used; NULL: none
+  // rounds whose lines are prefetched before the previous kernel has ended; without rounds, 1: all
+  int ahead;
+  int hold;                                                // 1: the next kernel may begin only when the previous one has ended
+  bool *late;                                              // for each value: a load that is issued where it is used; NULL: none
   int regs[KERN_AXES], lanes[KERN_AXES], warps[KERN_AXES]; // lanes * warps = threads
   int64_t chunks[KERN_AXES];
-  int share, cluster; // the axis that the blocks of a cluster share, and how many they are; 1: no cluster
+  int share, cluster; // the axis that the blocks of a cluster share, and their number; 1: no cluster
   int threads;        // of a block
   int64_t blocks;
-  axis_set rounds; // folded axes of several chunks
-  int *pass;       // by value
-  int *held;       // by value: register elements that it takes
+  axis_set rounds; // reduced axes with several chunks
+  int *pass;       // for each value
+  int *held;       // for each value: number of its register elements
   int passes;
 };
 bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, struct row_plan *p);
-bool rows_before(struct row_plan *p, int ahead, int hold);            // sets them; false: there is nothing of the kind
+bool rows_before(struct row_plan *p, int ahead, int hold);            // sets them; false: they have no effect
 int row_width(const struct row_plan *p, const struct kern_access *a); // elements of one access
-bool row_overhangs(const struct row_plan *p, int axis);               // places reach past its extent
+bool row_overhangs(const struct row_plan *p, int axis);               // positions exceed its extent
 int row_regs(const struct row_plan *p, axis_set axes);                // register elements of a value with these axes
-static inline int row_blocks(const struct row_plan *p, int a) { return a == p->share ? p->cluster : 1; } // of a cluster, along the axis
+static inline int row_blocks(const struct row_plan *p, int a) { return a == p->share ? p->cluster : 1; } // blocks of a cluster along the axis
 static inline int row_own(const struct row_plan *p, int a) { return p->lanes[a] * p->warps[a]; }         // threads of one block
 static inline int row_threads(const struct row_plan *p, int a) { return row_own(p, a) * row_blocks(p, a); }
 static inline int row_vec(const struct row_plan *p, int a) { return a == p->role.across ? p->vec : 1; }
 static inline bool row_scanned(const struct row_plan *p, int a) { return p->r->scanned >> a & 1; }
-static inline axis_set row_result(const struct kern_value *v) { return v->axes & ~v->folded; } // axes of what a fold's threads exchange
+// axes of the values that a reduction's threads exchange
+static inline axis_set row_result(const struct kern_value *v) { return v->axes & ~v->folded; }
 
 // ---- rows_cost.c, rows_choice.c ----
 
@@ -105,7 +107,7 @@ int rows_choices(const struct lower_job *j, const struct rows *r, int most, stru
 
 // ---- rows_ahead.c ----
 
-double rows_soon(const struct lower_job *j, const struct row_plan *p); // bytes of a block that are
+double rows_soon(const struct lower_job *j, const struct row_plan *p); // bytes that a block prefetches
 void rows_before_best(const struct lower_job *j, struct row_plan *p, const struct kernel_counts *c);
 
 // ---- rows_weave.c ----
@@ -114,10 +116,10 @@ void rows_weave(struct arena *mem, struct rows *r);
 struct row_weave row_save_weave(const struct row_plan *p, int save);
 struct kern_access row_seen(const struct row_plan *p, const struct kern_access *a, struct row_weave w); // as part of its run
 
-// Places of the parts of one fold in shared memory: `kept` of them side by side, each of `parts` parts.
+// Positions of the parts of one reduction in shared memory: `kept` of them adjacent, each of `parts` parts.
 struct row_exchange {
   int kept, parts;
-  const char *at, *part, *first; // the executing thread's, and the condition of being the one lane that has it
+  const char *at, *part, *first; // of the executing thread; first: the condition of being the one lane that has it
 };
 // ---- rows_text.c, rows_move.c, rows_fold.c, rows_ahead.c ----
 
@@ -126,68 +128,69 @@ struct row_text {
   struct arena *mem;
   const struct lower_job *j;
   const struct row_plan *p;
-  const char **buffer;                      // by tensor of the kernel graph; NULL: no argument
+  const char **buffer;                      // for each tensor of the kernel graph; NULL: not an argument
   const char *team;                         // group of the threads, "t"
   const char *threads, *coordinate, *block; // extents and names of coordinates
-  bool *have;                               // by value: computed where the text stands
-  bool *wide;                               // by value: loads whose fp32 registers are there
-  bool *masked;                             // by value: -inf past extents, for a maximum
-  bool *carried;                            // by value: scans whose carry is declared
-  int fresh;                                // shared tensors so far
-  int *shared;                              // by value: the one that the blocks of a cluster write to
-  bool met;                                 // the blocks of the cluster have all begun
+  bool *have;                               // for each value: computed at the current position
+  bool *wide;                               // for each value: loads with existing fp32 registers
+  bool *masked;                             // for each value: -inf beyond extents, for a maximum
+  bool *carried;                            // for each value: scans with a declared carry
+  int fresh;                                // number of shared tensors so far
+  int *shared;                              // for each value: the one that the blocks of a cluster write to
+  bool met;                                 // all blocks of the cluster have begun
 };
 void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out);
 struct row_text row_text_new(const struct lower_job *j, const struct row_plan *p, struct str *out);
-const char *row_coordinates(struct row_text *x);                         // sets threads, coordinate, block; extents of the blocks
-void row_begin(struct row_text *x);                                      // groups of lanes, places
-void row_passes(struct row_text *x);                                     // everything else
+const char *row_coordinates(struct row_text *x);                         // sets threads, coordinate, block; returns the extents of the blocks
+void row_begin(struct row_text *x);                                      // prints groups of lanes, and positions
+void row_passes(struct row_text *x);                                     // prints everything else
 const char *row_dims(const struct row_text *x, axis_set regs, bool vec); // extents of a register tensor, "4,1,8"
 bool row_has_vec(const struct row_text *x, axis_set axes);
-const char *row_name(struct row_text *x, int value);                                              // "v3", which is fp32 and there
+const char *row_name(struct row_text *x, int value);                                              // "v3", computed and in fp32
 const char *row_term(const struct row_text *x, const char *sum, const char *what, int64_t scale); // sum + what * scale
-const char *row_place(const struct row_text *x, int axis);                                        // of the executing thread, in vectors
-const char *row_inside(const struct row_text *x, axis_set axes); // condition of being within all extents, "" where it always holds
+const char *row_place(const struct row_text *x, int axis);                                        // position of the executing thread, in vectors
+const char *row_inside(const struct row_text *x, axis_set axes); // condition of being within all extents; "" if it always holds
 // Loops over the registers of axes, and where it is not empty a condition.
 void row_each_open(struct row_text *x, axis_set axes, const char *condition);
 void row_rounds_open(struct row_text *x, axis_set over, int64_t most, const char *unroll); // loops over the first rounds, their places
-const char *row_at(const struct row_text *x, axis_set axes, int width, const char *piece); // a register in these loops
-const char *row_declare(struct row_text *x, int value, bool filled); // the registers that a load comes into, filled with 0; their name
+const char *row_at(const struct row_text *x, axis_set axes, int width, const char *piece); // a register within these loops
+const char *row_declare(struct row_text *x, int value, bool filled); // declares the registers of a load, filled with 0; returns their name
 void row_load(struct row_text *x, int value);
-void row_load_chosen(struct row_text *x, int value); // its indices are there
+void row_load_chosen(struct row_text *x, int value); // its indices must be computed
 void row_store(struct row_text *x, int save);
 const char *row_stored(struct row_text *x, int save); // the name of its value in the type of its tensor
-void row_load_woven(struct row_text *x, int value);   // and all of its run
+void row_load_woven(struct row_text *x, int value);   // loads it and all of its run
 void row_store_woven(struct row_text *x, struct row_weave w, const char *condition);
-void row_fetch(struct row_text *x, int value);                      // its lines to the L2 cache
-void row_wait(struct row_text *x);                                  // for the kernel ahead; what comes before; the next may begin
-void row_store_top(struct row_text *x, int save, const char *from); // the chosen elements of this round, in the type of its tensor
-const char *row_number(const struct row_text *x, const struct kern_access *a, int width); // of the access along the buffer, in accesses of `width`
-void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector);  // within a thread
-void row_fold_across(struct row_text *x, int n, const int *values, bool again);           // over lanes and warps; again: in a loop
-const char *row_zeros(const struct row_text *x);                                          // indices of the first register
-void row_send(struct row_text *x, int value, int shared, const struct row_exchange *e);   // its part to a new shared tensor
+void row_fetch(struct row_text *x, int value);                      // prefetches its lines to the L2 cache
+void row_wait(struct row_text *x);                                  // waits for the previous kernel, after earlier work; the next kernel may begin
+void row_store_top(struct row_text *x, int save, const char *from); // the selected elements of this round, in the type of its tensor
+// index of the access in the buffer, in accesses of `width` elements
+const char *row_number(const struct row_text *x, const struct kern_access *a, int width);
+void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector); // within a thread
+void row_fold_across(struct row_text *x, int n, const int *values, bool again);          // over lanes and warps; again: in a loop
+const char *row_zeros(const struct row_text *x);                                         // indices of the first register
+void row_send(struct row_text *x, int value, int shared, const struct row_exchange *e);  // writes its part to a new shared tensor
 
 // ---- rows_top.c ----
 
-int row_top_first(const struct kern *k, int value);         // the first value that chooses the same elements; it does the work for all
-void row_top(struct row_text *x, int value);                // of row_top_first; stores what it chooses
-void row_tops(struct row_text *x, axis_set over, int pass); // those of a pass that choose of values which vary with these axes
-void row_inputs(struct row_text *x, int value);             // rows_text.c: the values that it reads
-bool row_inputs_fold(const struct row_text *x, int value);  // within rounds: is some of that a fold?
-// Two rounds take turns in shared memory.
+int row_top_first(const struct kern *k, int value);         // the first value that selects the same elements; it does the work for all
+void row_top(struct row_text *x, int value);                // of row_top_first; stores the selected elements
+void row_tops(struct row_text *x, axis_set over, int pass); // those of a pass that select from values which vary with these axes
+void row_inputs(struct row_text *x, int value);             // rows_text.c: computes the values that it reads
+bool row_inputs_fold(const struct row_text *x, int value);  // within rounds: whether one of them is a reduction
+// Two rounds alternate in shared memory.
 void row_top_turns(const struct row_text *x, int value, struct row_exchange *e);
 
 // ---- rows_scan.c ----
 
 void row_scan(struct row_text *x, int value, bool again);    // again: in a loop over rounds
-void row_scan_carries(struct row_text *x, const bool *want); // before such a loop: what the rounds before it leave
+void row_scan_carries(struct row_text *x, const bool *want); // before such a loop: the results of earlier rounds
 
 // ---- rows_share.c ----
 
-void row_share_meet(struct row_text *x, int value);                // before the first exchange, where the value has one
-void row_share_begin(struct row_text *x);                          // the blocks of the cluster may be written to when all have begun
-void row_fold_share(struct row_text *x, int n, const int *values); // over the blocks of a cluster, whose parts all their threads have
+void row_share_meet(struct row_text *x, int value);                // before the first exchange, if the value has one
+void row_share_begin(struct row_text *x);                          // waits until all blocks of the cluster have begun and may be written to
+void row_fold_share(struct row_text *x, int n, const int *values); // over the blocks of a cluster; all their threads have the parts
 const struct hole *row_part_holes(const struct row_text *x, int value, int shared, const struct row_exchange *e);
 void row_receive(struct row_text *x, int value, int shared, const struct row_exchange *e);
 bool row_is_shared(const struct row_plan *p, int value);

@@ -72,7 +72,8 @@ struct norm {
   int64_t step[MAX_LOOPS][MAX_LETTERS];
   const struct passes *passes; // results of the passes (passes.h)
 };
-// The same for tensors with these layouts, given for each tensor of the kernel graph.
+// The same for tensors with these layouts, given for each tensor of the kernel graph. NO with the reason in why if the block graph has no normal
+// form: parts of different extents; views that split what a grid or loop axis runs over.
 int norm_make_in(struct arena *mem, const struct graph *kernels, const struct order *order, int node, struct norm *out, char why[160]);
 int64_t norm_extent(const struct norm *n, uint32_t letters); // product of extents
 // whether the tensor of the kernel graph has no memory, because its elements are their own indices

@@ -122,6 +122,8 @@ int buffers_open_until(const struct graph *g, uint64_t seed, stop_flag stop, str
 void buffers_close(struct buffers *b);
 
 // ---- left.c: calls that can be abandoned ----
+// Serves one call at a time, from one thread. After `stop` is set a call ends with ERR_STOPPED in a fraction of a second. If the generated code is
+// still running, it continues, and the module and the buffers live until it ends, even if they are closed before.
 struct caller;
 struct caller *caller_open(stop_flag stop); // stop may be NULL
 void caller_close(struct caller *c);
@@ -156,6 +158,7 @@ void nudge_values(double *x, int64_t n, enum dtype t, enum nudge how, uint64_t s
 int underflow_floors(const struct reference64 *r, const struct reference64_from *from, double *floor, struct err *e);
 
 // ---- reference64.c: fast evaluation of a graph of full size in float64 ----
+// Another device that evaluates references. outputs[i]: memory for output i of g. Returns NO without an error if it does not support the graph.
 struct reference64_device {
   int (*run)(struct reference64_device *d, const struct graph *g, const struct reference64_from *from, double *const *outputs, bool *overflow,
              struct err *e);

@@ -1,15 +1,10 @@
 // The cost model of GPUs. A kernel's time is its launch, a start (addresses, first load, last store), and the longest of these:
-//  memory  bytes over the bandwidth, if enough of them are in flight
-//  L2  bytes that all blocks load, over the bandwidth of L2; a multiprocessor gets its share and a little more
-//  work  products on tensor cores, with tiles padded to the instruction's shape, plus elementwise operators and reductions, on the busiest
-// multiprocessor
-//  waiting  latencies of a block's dependent steps, times the number of blocks that run one after the other on a multiprocessor
 //
-//   memory    bytes over the bandwidth, as far as there are enough of them in flight
-//   L2        what all blocks load, over L2's bandwidth; a multiprocessor has its share of it and a little more
-//   work      products on tensor cores, with their tiles padded to what an instruction takes, and elementwise operators and
-//             reductions beside them, on the multiprocessor with most blocks
-//   waiting   what a block waits for its own results, as often as blocks follow each other on a multiprocessor
+//   memory    bytes over the bandwidth, if enough of them are in flight
+//   L2        bytes that all blocks load, over the bandwidth of L2; a multiprocessor gets its share and a little more
+//   work      products on tensor cores, with tiles padded to the instruction's shape, plus elementwise operators and reductions, on the busiest
+//             multiprocessor
+//   waiting   latencies of a block's dependent steps, times the number of blocks that run one after the other on a multiprocessor
 //
 // The others overlap only partly, so a share of them is added. For each wave of blocks after the first, as long as there are few, the first load and
 // the last store of a block are added too. Kernels are modelled on those of the schemes: loaded operands of products are in shared memory, in

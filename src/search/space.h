@@ -293,6 +293,7 @@ struct bytes { // being read; invalid bytes read as 0
   bool bad;
 };
 // Units first to first + n - 1 of one stage. A unit is made at once, or continued several times until it is complete.
+// Kinds: a schedule over inputs; over cuts too, for partial sums of those, and in full; a set of device tensors; a plan.
 enum { UNIT_INPUTS, UNIT_PARTS, UNIT_CUTS, UNIT_OPTIONS, UNIT_PLAN };
 struct batch {
   int stage, first, n;
