@@ -29,20 +29,20 @@ typedef uint64_t axis_set;
 #define AXIS(a) ((axis_set)1 << (a))
 static inline axis_set axis_renamed(axis_set s, int from, int to) { return s >> from & 1 ? (s & ~AXIS(from)) | AXIS(to) : s; }
 
-struct kern_access { // element offset + sum stride[a] a of the buffer of a tensor
-  int tensor;        // of the kernel graph
+struct kern_access { // element offset + sum stride[a] a of a tensor's buffer
+  int tensor;        // in the kernel graph
   enum dtype type;
-  int64_t elements; // of the buffer
+  int64_t elements; // elements of the buffer
   int64_t offset, stride[KERN_AXES];
   // For tails: strides along coordinates @base0, ... that all axes share; in shared memory, of block sum rank[a] a of the cluster.
   int64_t base[KERN_BASES], rank[KERN_AXES];
   // KERN_CHOSEN and KERN_PLACED have an entry for each index: stride times a value from 0 to limit - 1; limit 0: none. A save of KERN_TOP or
-  // KERN_TOP_AT uses the first entry for the number of the chosen element.
+  // KERN_TOP_AT uses the first entry for the number of the selected element.
   struct {
     int64_t stride, limit;
   } by[KERN_CHOSEN_BY];
-  bool left;  // in shared memory, by the head
-  bool index; // there is no memory: the element is its own number
+  bool left;  // the head of a tail left it in shared memory
+  bool index; // no memory: the element is its own index
 };
 
 enum kern_kind {
@@ -50,7 +50,7 @@ enum kern_kind {
 #include "kern/kern_kind.def"
   KERN_KINDS
 };
-#define KERN_FLAGS(X) X(LOADS) X(OVER) X(FOLDS) X(TOPS) X(RUNS) X(KEEPS) X(LARGEST) // of kinds: kern_kind.def describes them
+#define KERN_FLAGS(X) X(LOADS) X(OVER) X(FOLDS) X(TOPS) X(RUNS) X(KEEPS) X(LARGEST) // of kinds; described in kern_kind.def
 enum {
 #define X(id) KERN_##id##_BIT,
   KERN_FLAGS(X)
@@ -65,7 +65,7 @@ extern const struct kern_kind_row { // kern_kind.def
   unsigned flags;
 } kern_kinds[KERN_KINDS];
 
-// Elementwise operators that only kernels have, behind those of ir/op.def.
+// Elementwise operators that only kernels have, numbered after those of ir/op.def.
 enum kern_op {
   KERN_FIRST_OP = OPS - 1,
 #define KERN_OP(id, ...) KERN_##id,
@@ -74,103 +74,104 @@ enum kern_op {
   KERN_OPS
 };
 struct kern_op_row {
-  const char *name, *tile; // in text; the elementwise operator of the tile language that it is, NULL: it is another sequence
+  const char *name, *tile; // name: in text; tile: the elementwise operator of the tile language, NULL: a sequence of them
   int nin;
   unsigned attrs, flags; // of ir/op.def
   double cost;
 };
 struct kern_op_row kern_op(int op);
 double kern_apply(int op, const struct attrs *a, double x, double y);
-double kern_guard_limit(double c); // guard(c) is c of numbers that are smaller, else the power
+double kern_guard_limit(double c); // guard(c) is c for numbers below this limit, else the power of 2
 double kern_guard_power(double c);
 
 struct kern_value {
   enum kern_kind kind;
-  int op;         // of KERN_MAP: enum op or enum kern_op
-  struct attrs a; // constants of op; scalar of KERN_CONST
+  int op;         // for KERN_MAP: enum op or enum kern_op
+  struct attrs a; // constants of op; the scalar of KERN_CONST
   int nin, in[2];
   axis_set axes, folded;
-  axis_set batch;        // of KERN_PRODUCT: axes that only go along, which number products
-  struct kern_access at; // of loads (kern_loads); of KERN_PLACED only `by`; of KERN_TOP and KERN_TOP_AT the number of an element along `folded`
-  int about, within;     // the node that it is for, and of sums what computes their terms: node + 1 of the block graph,
+  axis_set batch;        // for KERN_PRODUCT: batch axes
+  struct kern_access at; // for loads (kern_loads); for KERN_PLACED only `by`; for KERN_TOP and KERN_TOP_AT the number of an element along `folded`
+  int about, within;     // about: the node that it belongs to; within: for sums, the node that computes their terms: node + 1 of the block graph,
                          // -(node + 1) of the tail's; 0: none
-  int uses;              // of kern_live: live values and saves that read it
-  bool live;             // of kern_live
+  int uses;              // set by kern_live: live values and saves that read it
+  bool live;             // set by kern_live
 };
 struct kern_save {
   int value;
-  axis_set axes; // that the place in memory depends on
+  axis_set axes; // axes that its position in memory depends on
   struct kern_access at;
   int about;
 };
 struct kern {
   struct arena *mem;
   int naxes;
-  int64_t extent[KERN_AXES]; // 1: not there
-  axis_set letters, loops;   // which are letters of tiles, and loop axes (or letters that stand for one)
-  axis_set folded;           // by any live reduction
+  int64_t extent[KERN_AXES]; // 1: the axis does not exist
+  axis_set letters, loops;   // which axes are letters of tiles, and which are loop axes (or letters for them)
+  axis_set folded;           // reduced by any live value
   int nvalues, cap, nsaves;
-  struct kern_value *v; // each after those that it reads
+  struct kern_value *v; // each after its operands
   struct kern_save *save;
 };
-static inline bool kern_has(const struct kern_value *v, unsigned flags) { return kern_kinds[v->kind].flags & flags; } // one of them
+static inline bool kern_has(const struct kern_value *v, unsigned flags) { return kern_kinds[v->kind].flags & flags; } // any of these flags
 static inline bool kern_loads(const struct kern_value *v) { return kern_has(v, KERN_LOADS); }
 static inline bool kern_tops(const struct kern_value *v) { return kern_has(v, KERN_TOPS); }
 static inline bool kern_folds(const struct kern_value *v) { return kern_has(v, KERN_FOLDS); }
 static inline bool kern_scans(const struct kern_value *v) { return v->kind == KERN_SCAN; }
 
 // ---- kern_make.c ----
-// Makes the values of n's block graph. store: types that tensors are stored as, by tensor of the kernel graph (NULL: their own). Axes begin at
-// number `first`; tail: it is one, for `about`. NO with the reason in why.
+// Makes the values of n's block graph. store: the stored types of tensors of the kernel graph (NULL: their own). Axes begin at number `first`; tail:
+// it is a tail, for `about`. NO with the reason in why.
 int kern_make(struct arena *mem, const struct norm *n, const enum dtype *store, int first, bool tail, struct kern *out, char why[160]);
 
-// ---- kern_value.c: the number of a value, which may be one that is there already ----
-int kern_add(struct kern *k, struct kern_value v);                // axes of all but spreads are set here; sums of what does not vary are multiplied
-int kern_spread(struct kern *k, int v, axis_set axes, int about); // v along these axes, too
+// ---- kern_value.c: functions return the number of a value, which may already exist ----
+// sets axes of all values except spreads; a sum over axes that its operand lacks becomes a product
+int kern_add(struct kern *k, struct kern_value v);
+int kern_spread(struct kern *k, int v, axis_set axes, int about); // broadcasts v along these axes
 int kern_operands(const struct kern_value *v);
-axis_set kern_axes_of(const struct kern *k, const struct kern_value *v); // that its operands, its memory and `folded` give it
+axis_set kern_axes_of(const struct kern *k, const struct kern_value *v); // the axes given by operands, memory and `folded`
 int kern_load(struct kern *k, const struct kern_access *at, int about);
 int kern_const(struct kern *k, double c, int about);
-int kern_map(struct kern *k, int op, const struct attrs *a, int x, int y, int about); // y: -1 of one operand; a: NULL none
+int kern_map(struct kern *k, int op, const struct attrs *a, int x, int y, int about); // y: -1 for one operand; a: may be NULL
 int kern_scaled(struct kern *k, int x, double by, int about);
 int kern_fold(struct kern *k, enum kern_kind kind, int x, axis_set over, int about);
 axis_set kern_strided(const struct kern *k, const struct kern_access *a);
 int64_t kern_extent(const struct kern *k, axis_set s);
 bool kern_same_access(const struct kern_access *a, const struct kern_access *b);
-void kern_live(struct kern *k); // sets `live` and the set of folded axes
+void kern_live(struct kern *k); // sets `live` and the set of reduced axes
 
-bool kern_is_element(const struct kern *k, int v); // made element by element of what is loaded
+bool kern_is_element(const struct kern *k, int v); // whether v is computed element by element from loads
 
 // ---- kern_bound.c ----
-// The largest magnitude that a finite number of v can have, but for the rounding of sums; INFINITY: any.
+// Upper bound of the magnitude of finite values of v, without the rounding of sums; INFINITY: none.
 double kern_bound(const struct kern *k, int v);
 
 // ---- kern_hidden.c ----
 enum { KERN_BOUNDS = 8 };
 struct kern_sum { // constant + sum stride[a] a + by times the value of a load
   int64_t constant, stride[KERN_AXES], by;
-  int load; // that loops do not change; if by is not 0
+  int load; // a loop-invariant load, if `by` is not 0
 };
-struct kern_hidden { // root = shown where all of bound[] are at least 0, else a low constant
+struct kern_hidden { // root is an unmasked score if all of bound[] are at least 0, else a low constant
   int root, shown, nbounds;
-  bool loads; // some bound loads a number, or `more` is there: rows say what they show when the kernel runs
-  int more;   // -1, or a load: in rows where it is not above 0, `added` of the mask changes nothing, and 0 may stand for it
+  bool loads; // some bound loads a number, or `more` exists: the mask of a row is known only at run time
+  int more;   // -1, or a load: in rows where it is not above 0, `added` of the mask changes nothing and may be replaced by 0
   int added;
   int condition; // of one step
-  axis_set axes; // of the conditions
+  axis_set axes; // axes of the conditions
   struct kern_sum bound[KERN_BOUNDS];
 };
-// Have the loops of k one such value, and do they leave the same without the iterations in which all of it is hidden?
+// Whether the loops of k have exactly one such value, and their results do not depend on iterations that it masks completely.
 bool kern_hides(const struct kern *k, struct kern_hidden *h);
 
 // ---- kern_tail.c ----
-// Adds the tail of k, made with axes behind those of k, of whose normal form is `head`. False where their axes do not fit.
+// Appends a tail to k; the tail's axes are numbered after those of k, whose normal form is `head`. False if their axes do not match.
 bool kern_join_tail(struct kern *k, const struct kern *tail, const struct norm *head);
 
 // ---- kern_axes.c ----
-bool kern_rename(struct kern *k, int from, int to); // false where an access has both
-void kern_forget(struct kern *k, int axis);         // it is not there any more
-void kern_join_axes(struct kern *k);                // fewer and longer axes, numbered without gaps
+bool kern_rename(struct kern *k, int from, int to); // false if an access has both
+void kern_forget(struct kern *k, int axis);         // removes the axis
+void kern_join_axes(struct kern *k);                // joins axes, and numbers them without gaps
 
 // ---- kern_rule.c ----
 enum kern_rule {
@@ -183,7 +184,7 @@ enum kern_rule {
 const char *kern_rule_name(enum kern_rule r);
 const char *kern_rule_doc(enum kern_rule r);
 bool kern_rule_find(const char *name, enum kern_rule *out);
-// Applies the rules of the set until none does anything; returns how often one did.
+// Applies the rules of the set until none changes anything; returns the number of changes.
 int kern_rewrite(struct kern *k, unsigned rules);
 
 // ---- kern_check.c, kern_print.c, kern_parse.c ----

@@ -6,11 +6,11 @@
 #include <float.h>
 #include <math.h>
 
-// A product with c is rounded by 2^-24 of it, and a fused c x - (c m) of equal x and m is that error. Its power of 2 is a factor of all
-// powers of a row, which a quotient by their sum takes out; from 2^128 on there is no such number.
+// A product with c has a relative rounding error of 2^-24, and a fused c x - (c m) with equal x and m is that error. Its power of 2 is a factor of
+// all powers of a row, which a quotient by their sum cancels. From 2^128 on no such number exists.
 double kern_guard_limit(double c) { return fmin(0x1p30 / fabs(c), FLT_MAX); }
 
-// A product with a power of 2 has no error. This one is at most 1, so that no product overflows, or as c needs it if c is large.
+// A product with a power of 2 is exact. This one is at most 1, so that no product overflows, or as large as a large c needs.
 double kern_guard_power(double c)
 {
   const int e = ilogb(c);

@@ -1,8 +1,7 @@
-// Fewer axes. Two axes that everything walks together, one within the other, are one longer axis: rows of tiles and of
-// blocks, a loop and the letters of its tile; accesses along it get wider. Two axes of one extent that no value ever has both
-// of may be called the same, because a folded axis is only a name within its fold: what one part of the graph sums over and
-// another then walks, as in a norm whose data come by two iterators, is so read once and not twice; and two results that have
-// nothing to do with each other are not each computed for every element of the other.
+// Reduces the number of axes. Two axes that all accesses traverse together, one within the other, become one longer axis: rows of tiles and of
+// blocks, or a loop and the letters of its tile. Accesses along it get wider. Two axes of equal extent that no value has together may be unified,
+// because a reduced axis is only a name within its reduction. A dimension that one part of the graph sums over and another then traverses, as in a
+// norm whose data come by two iterators, is then read once. And unrelated results are not computed for every element of each other.
 #include "kern/kern.h"
 
 #include <string.h>
@@ -13,7 +12,7 @@ static bool nested(const struct kern_access *x, int slow, int fast, int64_t exte
   return x->stride[slow] == x->stride[fast] * extent && x->rank[slow] == x->rank[fast] * extent;
 }
 
-// Is slow * extent of fast + fast all that anything depends on?
+// Whether everything depends on the two axes only through slow * extent of fast + fast.
 static bool together(const struct kern *k, int slow, int fast)
 {
   for (int i = 0; i < k->nvalues; i++) {
@@ -48,7 +47,7 @@ static bool merge_one(struct kern *k)
   return false;
 }
 
-// ---- axes that never meet ----
+// ---- axes that no value has together ----
 
 static bool meet(const struct kern *k, int a, int b)
 {
@@ -113,7 +112,7 @@ static bool contiguous(const struct kern *k, int a)
   return false;
 }
 
-// Rather axes that are alike: both contiguous somewhere, or neither.
+// Prefers similar axes: both contiguous somewhere, or neither.
 static bool rename_one(struct kern *k)
 {
   for (int any = 0; any < 2; any++)
@@ -138,7 +137,7 @@ static void forget_unused(struct kern *k)
     if (k->extent[a] > 1 && !(used >> a & 1)) kern_forget(k, a);
 }
 
-// Numbers the axes that are left without gaps.
+// Numbers the remaining axes without gaps.
 static void number(struct kern *k)
 {
   int n = 0;

@@ -1,10 +1,10 @@
-// Bounds of values: the largest magnitude of the finite numbers that a value can have. Types of loads bound them, and constants. Infinities and NaN
-// may be there besides; where an operator makes a finite number of one, as tanh does, the bound counts it.
+// Bounds of values: the largest magnitude of the finite numbers that a value can have. Constants and the types of loads give bounds. Infinities and
+// NaN may occur besides; if an operator makes a finite number of one, as tanh does, the bound includes it.
 #include "kern/kern.h"
 
 #include <math.h>
 
-// A result of operands at their bounds, which may be infinite, bounds those between; infinities and NaN are operands of their own.
+// The result for operands at their bounds, which may be infinite, bounds the results between; infinities and NaN are handled separately.
 static double of_map(const struct kern_value *v, const double *bound)
 {
   enum { BOUNDS = 2, POINTS = 5 };

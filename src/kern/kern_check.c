@@ -1,4 +1,4 @@
-// A well-formed kernel: operands come first, axes are those that operators give, and accesses stay within their buffers.
+// Checks that a kernel is well-formed: operands come first, axes are those of the operators, and accesses stay within their buffers.
 #include "kern/kern.h"
 
 struct kern_checking {

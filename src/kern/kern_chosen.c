@@ -7,12 +7,12 @@ struct kern_choosing {
   struct kern_making *m;
   axis_set axes; // of the dimension
   int naxes, axis[MAX_FACTORS], index;
-  int *made; // by value: what takes its place, + 1
+  int *made; // for each value: its replacement, + 1
   bool failed;
 };
 
-// Adds an index to the access, which limits it also where the dimension has one element. False where the dimension's axes, slowest first, are no
-// digits of one number in memory.
+// Adds an index to the access, which limits it even if the dimension has one element. False if the dimension's axes, slowest first, are not digits of
+// one number in memory.
 static bool add_index(const struct kern *k, struct kern_access *a, int n, const int *axis)
 {
   int64_t stride = 0, below = 1;
@@ -93,7 +93,7 @@ bool kern_part_topk(struct kern_making *m, enum kern_kind kind, int v, const str
 bool kern_part_top(struct kern_making *m, int v, const struct norm_dim *d, struct kern_access at)
 {
   const struct kern_choosing c = choosing(m, d, v);
-  if (v < 0 || !kern_tops(&m->k->v[v])) return kern_part_store(m, v, at); // of one element
+  if (v < 0 || !kern_tops(&m->k->v[v])) return kern_part_store(m, v, at); // of a single element
   if (!add_index(m->k, &at, c.naxes, c.axis) || kern_strided(m->k, &at) & ~m->k->v[v].axes) return false;
   return kern_part_store(m, v, at);
 }

@@ -1,15 +1,16 @@
-// Iterations of a loop that a condition on indices hides: kern.h says when they may be left out. A hidden score is a constant so low that
-// its exponential is 0 beside any score that is shown, and each row shows one; so hidden iterations add 0 to sums and leave maxima as they are.
-// Conditions may load numbers. Whether they are whole ones is for the caller to know, and whether each row shows a score for the kernel to see.
+// Iterations of a loop that a condition on indices masks completely; kern.h says when they may be skipped. A masked score is a constant so low that
+// its exponential is 0 relative to any unmasked score, and each row has an unmasked one. So masked iterations add 0 to sums and leave maxima
+// unchanged. Conditions may load numbers. The caller must know whether these are integers, and the kernel must check that each row has an unmasked
+// score.
 #include "kern/kern.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { MOST_DEPTH = 24 };
-static const double LOWEST_SHOWN = -1e4; // a hidden score is at most this
+static const double LOWEST_SHOWN = -1e4; // a masked score is at most this
 
-enum hidden_class { ANY, LOW, ZERO, TOP }; // while all is hidden: something; very low; 0. TOP: a maximum of scores
+enum hidden_class { ANY, LOW, ZERO, TOP }; // values while everything is masked: any; very low; 0. TOP: a maximum of scores
 
 static bool whole(double x) { return x >= -0x1p40 && x <= 0x1p40 && x <= rint(x) && x >= rint(x); }
 
@@ -73,7 +74,7 @@ static bool bounds_with(const struct kern *k, int c, struct kern_hidden *h)
   return h->nbounds = before, false;
 }
 
-// ---- does every row show something? ----
+// ---- whether every row has an unmasked score ----
 
 static int64_t least(const struct kern *k, const struct kern_sum *s, axis_set axes)
 {
@@ -83,7 +84,7 @@ static int64_t least(const struct kern *k, const struct kern_sum *s, axis_set ax
   return r;
 }
 
-// Do the keys run through all whole numbers from 0 on? Then how many there are, else 0.
+// The number of keys if they take all integers from 0 on, else 0.
 static int64_t dense(const struct kern *k, const struct kern_sum *s, axis_set keys)
 {
   int64_t n = 1;
@@ -103,7 +104,7 @@ static axis_set axes_of(const struct kern *k, const struct kern_sum *s, axis_set
   return r;
 }
 
-// sign: of the keys in s, which are those of `like` or their opposite; 0: neither.
+// sign: of the keys in s, which are those of `like` or their negatives; 0: neither.
 static int sign_of(const struct kern *k, const struct kern_sum *s, const struct kern_sum *like, axis_set keys)
 {
   int sign = 0;
@@ -147,7 +148,7 @@ static bool reaches(const struct kern *k, const struct kern_hidden *h, axis_set 
   return true;
 }
 
-// ---- what is computed where all is hidden ----
+// ---- values while everything is masked ----
 
 static bool is_scaled(const struct kern *k, int v, int x, double by)
 {
@@ -155,7 +156,7 @@ static bool is_scaled(const struct kern *k, int v, int x, double by)
   return m->kind == KERN_MAP && m->op == OP_MUL_SCALAR && m->in[0] == x && m->a.scalar <= by && m->a.scalar >= by;
 }
 
-// v = mask(x, c) + (scalar - scalar c) of a low scalar?
+// Whether v = mask(x, c) + (scalar - scalar c) for a low scalar.
 static bool is_root(const struct kern *k, int v, struct kern_hidden *h)
 {
   const struct kern_value *sum = &k->v[v];
@@ -178,7 +179,7 @@ static enum hidden_class of_map(const struct kern *k, const struct kern_value *v
   if (v->op == OP_MUL_SCALAR) return x == LOW && v->a.scalar < 1 ? ANY : x;
   if (v->op == OP_MAXIMUM && is_number(&k->v[v->in[1]])) return x;
   if (v->op == OP_SUB && x == LOW && y == TOP) return LOW;
-  if (v->op == OP_ADD && (x == LOW || y == LOW)) return LOW; // of a mask and a score
+  if (v->op == OP_ADD && (x == LOW || y == LOW)) return LOW; // a mask and a score
   return exponential && x == LOW ? ZERO : ANY;
 }
 
@@ -192,7 +193,7 @@ static enum hidden_class class_of(const struct kern *k, const struct kern_value 
   return v->kind == KERN_PRODUCT && (x == ZERO || c[v->in[1]] == ZERO) ? ZERO : ANY;
 }
 
-// Is what the loop leaves the same without iterations that are hidden?
+// Whether the loop's results do not depend on masked iterations.
 static bool leaves(const struct kern *k, const struct kern_value *v, const enum hidden_class *c)
 {
   if (!(v->folded & k->loops)) return true;
@@ -201,7 +202,7 @@ static bool leaves(const struct kern *k, const struct kern_value *v, const enum 
   return v->kind != KERN_PROD && c[v->in[0]] == ZERO;
 }
 
-// Takes the root v: the only one, or around the one before, which nothing else reads.
+// Takes the root v: the only one, or one that encloses the previous one, which nothing else reads.
 static bool take_root(const struct kern *k, int v, const struct kern_hidden *here, struct kern_hidden *h)
 {
   bool around = h->root >= 0 && here->shown == h->root && k->v[h->root].uses == 1;
@@ -211,7 +212,7 @@ static bool take_root(const struct kern *k, int v, const struct kern_hidden *her
   return true;
 }
 
-// A load of rows compared with a number: `than` less it, or it less `than`.
+// A load for each row compared with a number: `than` minus it, or it minus `than`.
 static int compared(const struct kern *k, int v, double than, bool above)
 {
   const struct kern_value *x = &k->v[v], *c = x->nin > 1 ? &k->v[x->in[!above]] : x;
@@ -219,7 +220,7 @@ static int compared(const struct kern *k, int v, double than, bool above)
   return is && is_fixed_load(k, x->in[above]) ? x->in[above] : -1;
 }
 
-// The only reader of the root, where that is a sum; -1: it is none.
+// The root's only reader if that is a sum; -1: it is not.
 static int sum_with(const struct kern *k, int root)
 {
   for (int v = root + 1; v < k->nvalues && k->v[root].uses == 1; v++) {
@@ -229,7 +230,7 @@ static int sum_with(const struct kern *k, int root)
   return -1;
 }
 
-// A mask that is read in some rows only: numbers that are added, 0 in the other rows, or a condition, 1 there. There what is shown is the score.
+// A mask that is read in some rows only: added numbers, 0 in other rows; or a condition, 1 there. In those rows the value is the score.
 static void take_rows(const struct kern *k, struct kern_hidden *h)
 {
   const struct kern_value *m = &k->v[h->shown];

@@ -1,5 +1,5 @@
-// Normal form -> values. Letters, grid axes and loop axes are axes alike: an accumulator is a sum over loop axes, a reduction one over letters.
-// A running accumulator has two values: the one of each iteration, which the loop reads, and the last one, which is read after it.
+// Normal form -> values. Letters, grid axes and loop axes all become axes: an accumulator is a sum over loop axes, a reduction one over letters. A
+// running accumulator has two values: that of each iteration, for readers in the loop, and the last one, for readers after it.
 #include "base/order.h"
 #include "kern/kern_parts.h"
 
@@ -16,7 +16,7 @@ static int grid_axis(const struct kern_making *m, int i) { return m->first + m->
 static int loop_axis(const struct kern_making *m, int i) { return grid_axis(m, m->n->block->ngrid) + i; }
 static axis_set letters_of(const struct kern_making *m, uint32_t has) { return (axis_set)has << m->first; }
 
-// The axes that a loop axis is: itself, or the letters that it is in what joins its parts.
+// The axes of a loop axis: itself, or its letters in a tensor that joins its parts.
 static axis_set axes_of_loop(const struct kern_making *m, int i)
 {
   axis_set s = 0;
@@ -135,7 +135,7 @@ static int contraction(struct kern_making *m, const struct node *n)
 
 // ---- parts ----
 
-// The letters of dimension dim that only `with` has, slowest first: of a part's number.
+// The letters of dimension dim that only `with` has, slowest first: the number of the part.
 static int part_letters(const struct kern_making *m, int with, int without, int dim, int letter[MAX_FACTORS])
 {
   const struct norm_dim *d = &m->n->t[with].dim[dim];
@@ -166,7 +166,7 @@ static int concat(struct kern_making *m, const struct node *n)
   return *out = kern_joined(m, m->first + letter[0], n->nin, part), OK;
 }
 
-// The axes of split's parts in a kernel without loops. Operators before the split then work part by part too, and read nothing twice.
+// The axes of split's parts in a kernel without loops. Operators before the split then work part by part too, and nothing is read twice.
 static axis_set parted_axes(const struct kern_making *m)
 {
   axis_set s = 0;
@@ -200,7 +200,7 @@ static int gather(struct kern_making *m, const struct node *n)
   return fits ? OK : cannot(m, n, "chooses of what is no tensor in memory");
 }
 
-// An update is done where it is saved, and the results of topk are stored one after the other.
+// An update is done by its save, and the results of topk are stored one after the other.
 static int save(struct kern_making *m, const struct node *n)
 {
   const struct node *maker = &m->n->block->nodes[m->n->block->tensors[m->n->t[n->in[0]].root].node];
@@ -274,7 +274,7 @@ static void axes(struct kern_making *m)
   k->naxes = loop_axis(m, n->block->nloop);
 }
 
-// The results of topk leave the kernel: they have no axis for the number of the chosen element.
+// The results of topk end the kernel: they have no axis for the number of the selected element.
 static int only_saved(struct kern_making *m)
 {
   for (int i = 0; i < m->k->nvalues; i++)

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t KERN_FAR = 1ll << 32, KERN_LONG = 1ll << 24; // a place in a buffer, an extent: 64 of their products are a number
+// limits of an offset and of an extent: a sum of 64 of their products fits an integer
+static const int64_t KERN_FAR = 1ll << 32, KERN_LONG = 1ll << 24;
 
 struct kern_reading {
   struct kern *k;

@@ -14,7 +14,7 @@ int kern_joined(struct kern_making *m, int axis, int n, const int *part)
 static int at_index(struct kern_making *m, int v, int axis, int64_t index, int *made)
 {
   if (v < 0) {
-    struct kern_part p = *parts_of(m, v); // a copy: what is joined may move the list
+    struct kern_part p = *parts_of(m, v); // a copy, as joining may move the list
     if (p.axis == axis) return p.part[index];
     for (int k = 0; k < p.n; k++) p.part[k] = at_index(m, p.part[k], axis, index, made);
     return kern_joined(m, p.axis, p.n, p.part);
@@ -50,7 +50,7 @@ int kern_part_map(struct kern_making *m, int op, int x, int y, const struct attr
   return kern_joined(m, p.axis, p.n, p.part);
 }
 
-// The parts folded as the kind folds elements.
+// Reduces over the parts with the operation of the kind.
 static int all_parts(struct kern_making *m, enum kern_kind kind, const struct kern_part *p)
 {
   const enum op op = kern_kinds[kind].flags & KERN_LARGEST ? OP_MAXIMUM : kind == KERN_PROD ? OP_MUL : OP_ADD;
@@ -66,7 +66,7 @@ int kern_part_fold(struct kern_making *m, enum kern_kind kind, int x, int y, axi
   if (x >= 0 && (!two || y >= 0)) return kern_add(m->k, v);
   struct kern_part p = *parts_of(m, x < 0 ? x : y);
   const bool whole = !(over >> p.axis & 1);
-  if (!whole && !two) { // what is folded over all parts: first over the parts, so that threads fold once
+  if (!whole && !two) { // a reduction over all parts: first over the parts, so that threads reduce once
     const int all = all_parts(m, kind, &p);
     return over == AXIS(p.axis) ? all : kern_part_fold(m, kind, all, -1, over & ~AXIS(p.axis));
   }

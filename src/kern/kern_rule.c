@@ -1,4 +1,4 @@
-// Applies rules: a rule goes over the values in their order and makes a new list of them; again, until no rule does anything.
+// Applies rules. A rule is applied to the values in order and makes a new list, repeatedly, until no rule changes anything.
 #include "kern/kern_rule.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ bool kern_rule_find(const char *name, enum kern_rule *out)
   return false;
 }
 
-// How often the rule did something. Values that nothing reads are left out.
+// The number of changes by the rule. Unused values are removed.
 static int apply(struct kern *k, enum kern_rule rule)
 {
   struct kern next = *k;

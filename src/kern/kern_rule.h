@@ -4,7 +4,7 @@
 
 #include "kern/kern.h"
 
-// A value whose operands are in k already: true where the rule makes *out of it, in k; false where it stays as it is.
+// A value whose operands are already in k. True: the rule has made *out, in k, instead of it; false: it stays.
 typedef bool kern_rewriter(struct kern *k, const struct kern_value *v, int *out);
 #define RULE(id, name, condition, doc) kern_rewriter rule_##name;
 #include "kern/rule.def"

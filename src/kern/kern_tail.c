@@ -1,23 +1,22 @@
-// A kernel and its tail, the kernel that reads what it saves, as one list of values. An axis of the tail steps through a dimension of what was
-// saved, and so do axes of the head: all of the tail's axes along a dimension are all of the head's along it. The tail's other reads and saves
-// are expressed by the head's axes: where it moves evenly along a dimension, it moves in proportion along the head's axes that make it. Other
-// axes are the tail's own.
+// Combines a kernel and its tail, the kernel that reads its result, into one list of values. Axes of the tail and of the head both step through
+// dimensions of that result; along each dimension, the tail's axes correspond to the head's. The tail's other reads and saves are expressed by the
+// head's axes: a uniform stride along a dimension becomes proportional strides of the head's axes that form it. Other axes belong to the tail alone.
 #include "kern/kern.h"
 
 enum { SETS = 4 };
 struct kern_tailing {
-  struct kern *k;            // the head; becomes both
-  const struct kern *t;      // the tail, whose axes begin behind the head's
-  int nhead;                 // axes of the head
-  const struct shape *shape; // of what is saved
+  struct kern *k;            // the head; receives both
+  const struct kern *t;      // the tail, whose axes are numbered after the head's
+  int nhead;                 // number of axes of the head
+  const struct shape *shape; // of the result
   int64_t stride[MAX_DIMS];
-  int64_t at[KERN_AXES];          // strides of all axes through it; 0: it is no axis of it
+  int64_t at[KERN_AXES];          // strides of all axes through it; 0: the axis does not step through it
   axis_set along[MAX_DIMS];       // the head's axes along a dimension
-  axis_set tails[MAX_DIMS][SETS]; // the tail's, by load
-  int *to;                        // by value of the tail
+  axis_set tails[MAX_DIMS][SETS]; // the tail's axes, for each load
+  int *to;                        // for each value of the tail
 };
 
-// Notes how an access moves through what was saved; false where another moves differently.
+// Records how an access steps through the result; false if another access does so differently.
 static bool note(struct kern_tailing *x, const struct kern_access *a)
 {
   if (a->offset) return false;
@@ -46,7 +45,7 @@ static int dim_of(const struct kern_tailing *x, int axis)
   return -1;
 }
 
-// An access has all of every dimension, once. Notes its axes along each; loads of the tail may have different ones.
+// Requires that an access covers every dimension exactly once. Records its axes along each; loads of the tail may have different ones.
 static bool covers(struct kern_tailing *x, const struct kern_access *a, bool tail)
 {
   axis_set own[MAX_DIMS] = {0};
@@ -69,7 +68,7 @@ static bool covers(struct kern_tailing *x, const struct kern_access *a, bool tai
   return true;
 }
 
-// The tail's axes in terms of both; false where they are not those of one load along a dimension.
+// The tail's axes in terms of both; false if they are not those of one load along a dimension.
 static bool translate(const struct kern_tailing *x, axis_set s, axis_set *out)
 {
   *out = 0;
@@ -89,7 +88,7 @@ static bool translate(const struct kern_tailing *x, axis_set s, axis_set *out)
 
 static bool restate(const struct kern_tailing *x, const struct kern_access *from, struct kern_access *out)
 {
-  int64_t stride[MAX_DIMS] = {0}, per[MAX_DIMS] = {0}; // by dimension: so much for so many elements of what was saved
+  int64_t stride[MAX_DIMS] = {0}, per[MAX_DIMS] = {0}; // for each dimension: this stride for that many elements of the result
   *out = *from;
   for (int i = x->nhead; i < x->t->naxes; i++) {
     int d = dim_of(x, i);

@@ -1,4 +1,4 @@
-// Building values. A value that is there already is not added again, so that each is computed once.
+// Builds values. An existing equal value is reused, so each is computed once.
 #include "kern/kern.h"
 
 #include <string.h>
@@ -72,7 +72,7 @@ static int put(struct kern *k, struct kern_value v)
   return k->nvalues - 1;
 }
 
-// Axes that the operand does not have change nothing in a maximum, multiply a sum, and raise a product.
+// Axes that the operand lacks do not change a maximum, multiply a sum, and become an exponent of a product.
 static int reduced(struct kern *k, struct kern_value v)
 {
   axis_set real = v.folded & operands(k, &v), rest = v.folded & ~real;
@@ -84,7 +84,7 @@ static int reduced(struct kern *k, struct kern_value v)
   return v.kind == KERN_SUM || v.kind == KERN_PRODUCT ? kern_scaled(k, x, times, v.about) : x;
 }
 
-// Without a loop there is one iteration: its maximum is the final one, and nothing moves.
+// Without a loop there is one iteration: the maximum is final, and its change is 0.
 static int running(struct kern *k, struct kern_value v)
 {
   bool once = !(v.folded & k->loops);

@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-// One instruction instead of a root, rounded, and a reciprocal.
+// One instruction instead of a rounded root and a reciprocal.
 bool rule_rsqrt(struct kern *k, const struct kern_value *v, int *out)
 {
   if (!kern_is_map(v, OP_DIV) || !kern_is_map(&k->v[v->in[1]], OP_SQRT)) return false;
@@ -12,14 +12,14 @@ bool rule_rsqrt(struct kern *k, const struct kern_value *v, int *out)
   return *out = kern_map(k, OP_MUL, NULL, v->in[0], root, v->about), true;
 }
 
-// Has y letters of x only, and not all of them?
+// Whether y has only letters of x, but not all.
 static bool fewer(const struct kern *k, int y, int x)
 {
   axis_set of_y = k->v[y].axes & k->letters, of_x = k->v[x].axes & k->letters;
   return of_y != of_x && !(of_y & ~of_x);
 }
 
-// A reciprocal for each y, and products: divisions are long.
+// One reciprocal for each y, and products: divisions are slow.
 bool rule_reciprocal(struct kern *k, const struct kern_value *v, int *out)
 {
   if (!kern_is_map(v, OP_DIV) || !fewer(k, v->in[1], v->in[0]) || k->v[v->in[1]].kind == KERN_CONST) return false;
@@ -34,10 +34,10 @@ bool rule_exp2(struct kern *k, const struct kern_value *v, int *out)
   return *out = kern_map(k, KERN_EXP2, &(struct attrs){.scalar = log2e}, v->in[0], -1, v->about), true;
 }
 
-// No finite number of x overflows when c multiplies it. The margin is for sums, each step of which rounds up by 2^-24 at most.
+// Whether no finite x overflows when multiplied by c. The margin is for sums, each step of which may round up by 2^-24.
 static bool stays_finite(const struct kern *k, int x, double c) { return kern_bound(k, x) * fabs(c) < 0x1p120; }
 
-// Is m, multiplied by c, a maximum that overflows in a row of -inf only, because its lower limit does?
+// Whether m times c is a maximum that overflows in a row of -inf only, because of its lower limit.
 static bool overflows_below(const struct kern *k, int m, double c)
 {
   while (k->v[m].kind == KERN_MAX || k->v[m].kind == KERN_RUN_MAX) m = k->v[m].in[0];
@@ -46,7 +46,7 @@ static bool overflows_below(const struct kern *k, int m, double c)
          stays_finite(k, v->in[0], c);
 }
 
-// c m, of which a finite m makes a finite number; -1: it may overflow.
+// c m if it is finite for every finite m; -1: it may overflow.
 static int multiplied(struct kern *k, int m, double c, int about)
 {
   const bool finite = stays_finite(k, m, c);
@@ -55,7 +55,7 @@ static int multiplied(struct kern *k, int m, double c, int about)
   return finite ? less : kern_map(k, OP_MAXIMUM, NULL, less, kern_const(k, -(double)FLT_MAX, about), about);
 }
 
-// Numbers for which the guard is a power of 2 differ by 2^5 after it if they differ, so their powers are 0 and 1 for either factor. If no product
+// Different numbers for which the guard is a power of 2 differ by at least 2^5 after it, so their powers are 0 and 1 for either factor. If no product
 // with c overflows, the factor is c itself: products of infinities and NaN are the same with c and with that power.
 bool rule_difference(struct kern *k, const struct kern_value *v, int *out)
 {
@@ -75,7 +75,7 @@ bool rule_difference(struct kern *k, const struct kern_value *v, int *out)
 
 static bool is_const(const struct kern *k, int v, double *c) { return k->v[v].kind == KERN_CONST && (*c = k->v[v].a.scalar, true); }
 
-// An operator with a constant operand as one with an attribute.
+// Turns a constant operand into an attribute.
 static bool by_constant(struct kern *k, const struct kern_value *v, int *out)
 {
   double c;
@@ -88,7 +88,7 @@ static bool by_constant(struct kern *k, const struct kern_value *v, int *out)
   return *out = c == 0 ? x : kern_map(k, OP_ADD_SCALAR, &a, x, -1, v->about), true;
 }
 
-// (d x) y of a y with fewer axes: x (d y).
+// (d x) y with fewer axes in y: x (d y).
 static bool of_fewer(struct kern *k, const struct kern_value *v, int *out)
 {
   for (int i = 0; i < 2 && v->op == OP_MUL; i++) {

@@ -8,13 +8,13 @@
 
 #include <math.h>
 
-// Is v the sum of squared differences of what is loaded to its mean over the same axes?
+// Whether v is the sum of squared differences of a load to its mean over the same axes.
 static bool is_spread(const struct kern *k, const struct kern_value *v, int *x, int *mean)
 {
   if (v->kind != KERN_SUM || !kern_is_map(&k->v[v->in[0]], OP_SQUARE)) return false;
   const struct kern_value *difference = &k->v[k->v[v->in[0]].in[0]];
   if (!kern_is_map(difference, OP_SUB)) return false;
-  const int turned = k->v[difference->in[0]].kind != KERN_LOAD; // mean - x, whose square is the same
+  const int turned = k->v[difference->in[0]].kind != KERN_LOAD; // mean - x, which has the same square
   *x = difference->in[turned], *mean = difference->in[!turned];
   if (k->v[*x].kind != KERN_LOAD || !kern_is_map(&k->v[*mean], OP_MUL_SCALAR)) return false;
   const struct kern_value *total = &k->v[k->v[*mean].in[0]];
@@ -34,5 +34,5 @@ bool rule_moments(struct kern *k, const struct kern_value *v, int *out)
       sum = kern_fold(k, KERN_SUM, squares, v->folded, about);
   int far = kern_map(k, OP_SQUARE, NULL, kern_map(k, OP_SUB, NULL, mean, c, about), -1, about);
   int rest = kern_map(k, OP_SUB, NULL, sum, kern_scaled(k, far, (double)kern_extent(k, v->folded), about), about);
-  return *out = kern_map(k, OP_MAXIMUM, NULL, rest, kern_const(k, 0, about), about), true; // rounding may leave less than 0
+  return *out = kern_map(k, OP_MAXIMUM, NULL, rest, kern_const(k, 0, about), about), true; // rounding may give less than 0
 }

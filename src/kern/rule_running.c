@@ -1,11 +1,11 @@
-// Running maxima become final ones. Softmax over a loop takes exp(s - m) with the maximum m so far, and rescales what it has summed when m
-// moves. That is exp(s - m) with the last m, if every value of an iteration that m enters is a power of exp(m) times something free of it, and
-// every accumulator of such a value is rescaled by the same power. The condition of the rule is checked by the power that each value has.
+// Running maxima become final ones. Softmax over a loop takes exp(s - m) with the maximum m so far, and rescales its sums when m changes. This equals
+// exp(s - m) with the final m under two conditions. Every value of an iteration that depends on m is a power of exp(m) times a factor free of m.
+// Every accumulator of such a value is rescaled by the same power. The rule checks this by computing the power of each value.
 #include "kern/kern_rule.h"
 
-struct power {                    // x = rest + add m, x = rest exp(deg m), or x = moved m's move; of maximum `of`
-  int of;                         // the value whose maximum it is, -1: free of any
-  double add, deg, moved, factor; // factor: exp(factor * how far the maximum moved)
+struct power {                    // x = rest + add m, x = rest exp(deg m), or x = moved times m's change; of maximum `of`
+  int of;                         // the value whose maximum it is; -1: independent of any
+  double add, deg, moved, factor; // factor: exp(factor times the maximum's change)
 };
 static const struct power FREE = {.of = -1};
 
@@ -38,7 +38,7 @@ static bool two(int op, struct power x, struct power y, struct power *out)
   return *out = settled(p), true;
 }
 
-// The operator's effect on the power: c times it, where it is one of a power's.
+// The operator's effect on the power.
 static double times(const struct kern_value *v)
 {
   return v->op == OP_NEG ? -1 : v->op == OP_MUL_SCALAR ? v->a.scalar : v->op == OP_SQUARE ? 2 : v->op == OP_SQRT ? 0.5 : -0.5;
@@ -65,7 +65,7 @@ static bool one(const struct kern_value *v, struct power x, struct power *out)
   return *out = settled(p), true;
 }
 
-// Over letters: what is left is of the same power where the maximum does not have them.
+// A reduction over letters keeps the power if the maximum does not have them.
 static bool summed(const struct kern *k, const struct kern_value *v, struct power x)
 {
   return is_free(&x) || (only_deg(&x) && !(v->folded & ~k->loops & k->v[x.of].axes));

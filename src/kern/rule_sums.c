@@ -1,5 +1,5 @@
-// Rules of sums: over axes, and of products over what they sum. Factors that a sum does not run over leave it. The rest are products and sums
-// of loads, as large as they can be, so that each is done once, after the loop.
+// Rules of sums over axes and over products. Factors that a sum does not run over are moved out. The remaining products and sums of loads are as
+// large as possible, so that each is done once, after the loop.
 #include "kern/kern_rule.h"
 
 static bool has(const struct kern *k, int v, axis_set s) { return k->v[v].axes & s; }
@@ -11,7 +11,7 @@ static int summed(struct kern *k, const struct kern_value *sum, int x)
   return kern_add(k, v);
 }
 
-// The sum of a product is a longer product.
+// The sum of a product is a product with a longer sum.
 static bool of_product(struct kern *k, const struct kern_value *sum, int *out)
 {
   struct kern_value p = k->v[sum->in[0]];
@@ -28,7 +28,7 @@ static bool of_sum(struct kern *k, const struct kern_value *sum, int *out)
 
 static bool is_scaled(const struct kern *k, int v) { return kern_is_map(&k->v[v], OP_MUL_SCALAR); }
 
-// An operand of a product is scaled only if it is loaded: what is computed has fewer elements than the result in most products.
+// An operand of a product is scaled only if it is a load: in most products computed operands have fewer elements than the result.
 bool rule_scaled(struct kern *k, const struct kern_value *v, int *out)
 {
   struct kern_value x = *v;
@@ -55,7 +55,7 @@ bool rule_sums(struct kern *k, const struct kern_value *v, int *out)
   return *out = kern_add(k, x), true;
 }
 
-// If only one operand of a product has the summed axis, and is a sum itself, the sum is done there.
+// If only one operand of a product has the summed axis, and is itself a sum, the sum is done there.
 static bool in_product(struct kern *k, const struct kern_value *v, int *out)
 {
   for (int i = 0; i < 2; i++) {
@@ -94,7 +94,7 @@ bool rule_lift(struct kern *k, const struct kern_value *v, int *out)
   return *out = kern_add(k, x), true;
 }
 
-// A condition on rows is 1 or 0, so it rounds nothing, wherever it is multiplied.
+// A condition on rows is 1 or 0, so multiplying by it is exact at any place.
 bool rule_weights(struct kern *k, const struct kern_value *v, int *out)
 {
   if (v->kind != KERN_PRODUCT && v->kind != KERN_RESCALE) return false;
@@ -108,7 +108,7 @@ bool rule_weights(struct kern *k, const struct kern_value *v, int *out)
   return false;
 }
 
-// w is loaded, and has what is summed and more; x has just that, of letters.
+// w is a load with the summed axes and others; x has exactly the summed letters.
 bool rule_dot(struct kern *k, const struct kern_value *v, int *out)
 {
   axis_set sum = v->folded & k->letters & ~k->loops;
@@ -136,7 +136,7 @@ static int product(struct kern *k, const struct kern_value *like, int x, int y)
   return kern_add(k, p);
 }
 
-// x (A B): the sum of A x runs over what the right operand's product sums, and that product over the rest.
+// x (A B): the sum of A x runs over the summed axes of the right operand's product, and that product over the rest.
 bool rule_associate(struct kern *k, const struct kern_value *v, int *out)
 {
   if (v->kind != KERN_PRODUCT) return false;
