@@ -10,9 +10,10 @@
 //   grid           up to three axes x, y, z of blocks; loop axes i, j, k, l, iterated row-major
 //   imap, fmap     for an iterator: the dimension that each grid (loop) axis partitions, or REPLICA
 //   omap           for a saver: the dimension along which the parts of each grid axis are joined
-//   extent         in full run-time extent: of a dimension, known when the program runs; the shape has its bound, and a scalar input the value
-//   padding        elements along such a dimension from the value on; what they are does not matter
-//   world, rank    devices that all run one program, each on what is its own; one of them, from 0
+//   extent         short for run-time extent: a dimension's size that is known only at run time. The shape holds its
+//                  upper bound; a scalar input holds its value
+//   padding        elements of such a dimension at indices >= the run-time extent; their values are unspecified
+//   world, rank    the set of devices that run one program, each on its own data; the number of a device, from 0
 //   shard          a rank's part of an input, along one dimension
 //   phase          where in a block graph a tensor lives relative to the loop, see enum phase
 //
@@ -31,9 +32,9 @@
 //   integer_check.c  elements against their range
 //   extents.c  run-time extents of results
 //   extent_pack.c   their values, and arrays of these
-//   at.c       shapes of operators that choose elements by data
+//   at.c       shapes of operators with data-dependent indices (gather, update, topk)
 //   state.c    states, which are written in place: versions, and the order of reads and writes
-//   graph_key.c  a name that other builds give to the same graph
+//   graph_key.c  a key of a graph that is the same in every build of mica
 //   unread.c   removes dead nodes
 //   world.c    programs of several devices: shards, and one graph with the operators of every rank
 #ifndef MICA_IR_H
@@ -48,11 +49,12 @@ enum { MAX_DIMS = 8, MAX_GRID = 3, GRID_AXES = 6, MAX_LOOPS = 4, MANY = 1 << 20,
 const char *dtype_name(enum dtype t);
 int dtype_bytes(enum dtype t);
 bool dtype_parse(const char *s, enum dtype *t);
-int dtype_read(const char *s, enum dtype *t, struct err *e); // with a message and the names that there are
-double dtype_largest(enum dtype t);                          // finite number
-double dtype_low(enum dtype t);                              // a score: exp(low - s) is 0 of any usual s, and 2 low is finite
-double dtype_underflow(enum dtype t);                        // by which a number too small for the dtype may be off
-enum dtype dtype_join(enum dtype a, enum dtype b); // of an operator's result: equal ones stay, whole numbers take the other's, others give f32
+int dtype_read(const char *s, enum dtype *t, struct err *e); // as dtype_parse; the error lists the valid names
+double dtype_largest(enum dtype t);                          // the largest finite number
+double dtype_low(enum dtype t);                              // the score of a masked element: exp(low - s) is 0 for any usual s, and 2 low is finite
+double dtype_underflow(enum dtype t);                        // largest absolute error of a result that underflows
+enum dtype dtype_join(enum dtype a,
+                      enum dtype b); // dtype of an operator's result: equal dtypes stay; an integer takes the other dtype; all other pairs give f32
 
 // ---- shapes ----------------------------------------------------------------------------------------
 struct shape {
@@ -85,10 +87,10 @@ enum rule {
   RULE_CONTRACT,  // matrix product
   RULE_REDUCE,    // along one dimension
   RULE_VIEW,      // each output element is one input element
-  RULE_AT,        // elements chosen by data: gather, update, topk (at.c)
+  RULE_AT,        // data-dependent indices: gather, update, topk (at.c)
   RULE_CONCAT,    // joins along a dimension
   RULE_SPLIT,     // parts along a dimension
-  RULE_WORLD,     // of all ranks (world.c)
+  RULE_WORLD,     // collective: over all ranks (world.c)
   RULE_COMPOSITE, // expand.c rewrites it
   RULE_ACCUM,     // over loop iterations
   RULE_GRAPH,     // defined by a sub-graph
@@ -132,33 +134,33 @@ enum {
   IS_T = 1 << THREAD,
   // flags of a row
   COMMUTES = 1 << 0,       // op(x, y) = op(y, x)
-  OPAQUE = 1 << 1,         // has no laws: inside a Lax subprogram it is an unknown function
+  OPAQUE = 1 << 1,         // has no algebraic laws: the verifier treats it as an unknown function
   MEAN = 1 << 2,           // divides by the number of elements folded
   RMS = 1 << 3,            // folds squares, takes the root of the mean at the end
   REDUCES = 1 << 4,        // an accumulator that also reduces along dim, or a composite that does
   RESCALES = 1 << 5,       // an accumulator that multiplies the old value by its second argument first
   RUNNING = 1 << 6,        // an accumulator whose value may be used inside the loop
-  KEEPS_ZERO = 1 << 7,     // elementwise, and 0 of zeros
-  KEEPS_SIGN = 1 << 8,     // of one argument, positive where that is positive only
-  SCALES = 1 << 9,         // its argument times a constant
-  RISES = 1 << 10,         // of one argument, strictly increasing where it is defined
-  BRACKET = 1 << 11,       // of a comparison: 1 or 0, exact in every dtype
-  CHOOSES = 1 << 12,       // a composite of a condition and two values, which broadcast and may be numbers
+  KEEPS_ZERO = 1 << 7,     // elementwise; the result is 0 where all arguments are 0
+  KEEPS_SIGN = 1 << 8,     // one argument; the result is positive exactly where the argument is
+  SCALES = 1 << 9,         // multiplies its argument by a constant
+  RISES = 1 << 10,         // one argument; strictly increasing on its domain
+  BRACKET = 1 << 11,       // a comparison: the result is 1 or 0, exact in every dtype
+  CHOOSES = 1 << 12,       // a composite that selects one of two values by a condition; the values broadcast and may be constants
   INDEXES = 1 << 13,       // a composite whose result is an index
-  ENCODES = 1 << 14,       // a composite whose result has a dimension more, and is a condition
-  WHOLES = 1 << 15,        // a composite of whole numbers
-  ADDITIVE = 1 << 16,      // f(x + y) = f(x) + f(y); so does what SCALES
-  STAYS_APART = 1 << 17,   // of all ranks, which exchange nothing: the result stays divided
-  JOINS_RANKS = 1 << 18,   // of all ranks: their tensors are joined along dim; without this flag they are added up
-  SCATTERS = 1 << 19,      // of all ranks: each rank has its part of the result along dim
-  TAKES_PART = 1 << 20,    // a result is a part of the argument along dim
-  READS_SLICES = 1 << 21,  // slices along dim of the first argument, by indices in the second
-  WRITES_SLICES = 1 << 22, // the same, written
-  SELECTS = 1 << 23,       // elements by their values; the second result has their indices
-  CONVERTS = 1 << 24,      // of any number a whole one
+  ENCODES = 1 << 14,       // a composite whose result is a condition with one more dimension
+  WHOLES = 1 << 15,        // a composite on whole numbers
+  ADDITIVE = 1 << 16,      // f(x + y) = f(x) + f(y); SCALES implies it
+  STAYS_APART = 1 << 17,   // collective without communication: the result stays divided between the ranks
+  JOINS_RANKS = 1 << 18,   // collective that concatenates the ranks' tensors along dim; a collective without this flag adds them
+  SCATTERS = 1 << 19,      // collective that leaves each rank its part of the result along dim
+  TAKES_PART = 1 << 20,    // each result is a part of the argument along dim
+  READS_SLICES = 1 << 21,  // reads slices of the first argument along dim; the second argument holds the indices
+  WRITES_SLICES = 1 << 22, // writes slices of the first argument along dim; the second argument holds the indices
+  SELECTS = 1 << 23,       // selects elements by value; the second result holds their indices
+  CONVERTS = 1 << 24,      // converts a number to a whole number
   NARROW = 1 << 25,        // its result is exact in bf16
-  HIDES = 1 << 26,         // a composite whose second argument hides elements along dim; they are 0 in the result
-  CORNERS = 1 << 27,       // elementwise; |f(x, y)| of |x| <= a, |y| <= b is the largest where both are at their bounds; so is what RISES
+  HIDES = 1 << 26,         // a composite whose second argument masks elements along dim; masked elements are 0 in the result
+  CORNERS = 1 << 27,       // elementwise; for |x| <= a and |y| <= b, |f(x, y)| is largest at |x| = a, |y| = b; RISES implies it
   BY_INDEX = READS_SLICES | WRITES_SLICES,
 };
 
@@ -190,11 +192,11 @@ struct attrs attrs_default(enum op op); // replica maps, zeros, the row's defaul
 
 bool attrs_same(const struct attrs *a, const struct attrs *b);
 bool attrs_reals_same(const struct attrs *a, const struct attrs *b); // the numbers
-struct attrs attrs_reals(const struct attrs *a);                     // nothing but the numbers
-double attr_real(const struct attrs *a, int attr);                   // that one, a number
-int64_t attr_whole(const struct attrs *a, int attr);                 // that one, a dimension or a count; 0 of others
+struct attrs attrs_reals(const struct attrs *a);                     // only the attributes that are numbers
+double attr_real(const struct attrs *a, int attr);                   // the value of attribute `attr`, which is a number
+int64_t attr_whole(const struct attrs *a, int attr);                 // the value of attribute `attr`, a dimension or a count; 0 for other kinds
 
-// The input dimension that is dimension i of a transpose of so many.
+// The input dimension that becomes dimension i of a transpose of `rank` dimensions.
 static inline int perm_of(const struct attrs *a, int rank, int i) { return a->perm.n ? (int)a->perm.d[i] : i < rank - 2 ? i : 2 * rank - 3 - i; }
 
 // Locals named after attributes that are numbers, for LAW and FLOAT texts of op.def.
@@ -222,11 +224,11 @@ extern const struct attr_row attr_rows[ATTRS];
 typedef unsigned __int128 op_set;
 #define OP_BIT(op) ((op_set)1 << (op))
 bool op_find(const char *name, enum op *op);
-int attr_named(const char *name); // the attribute of that name that is a number, or -1
-op_set op_parts(enum op op);      // the other operators of which its law is made, a bit each
+int attr_named(const char *name); // the numeric attribute of this name, or -1
+op_set op_parts(enum op op);      // the set of other operators that appear in its law
 
 int64_t common_divisor(int64_t a, int64_t b);              // the greatest
-int64_t slice_unit(const struct attrs *a, int64_t extent); // of a slice: the largest number of which start, end and the extent are multiples
+int64_t slice_unit(const struct attrs *a, int64_t extent); // greatest common divisor of a slice's start and end and of the extent
 
 // ---- graphs --------------------------------------------------------------------------------------------
 
@@ -245,19 +247,19 @@ struct whole_range {
   bool distinct; // no two elements are equal
 };
 enum { WHOLE_MOST = 1 << 24 };    // kernels compute in fp32, which is exact up to here
-enum { WHOLE_DIVIDED = 1 << 21 }; // of //: where a quotient in fp32, rounded down, is right on every target
+enum { WHOLE_DIVIDED = 1 << 21 }; // limit for the operands of //: up to here the fp32 quotient, rounded down, is exact on every target
 
 struct tensor {
   const char *name; // or NULL: the printer invents one
   enum dtype dtype;
   struct shape shape; // of the whole tensor in a kernel graph (of a rank's part, where it has one), of one tile below it
-  bool weak;          // made of constants and indices alone: takes the dtype of what it meets
-  bool whole;         // holds whole numbers, of that range
+  bool weak;          // made of constants and indices only: takes the dtype of the other operand
+  bool whole;         // holds whole numbers within `range`
   bool state;         // an input that is written in place
-  int extent;         // of a scalar input: the number, from 1, of the run-time extent that it holds; 0: none
-  int shard;          // of an input: 1 + the dimension along which each rank has its part; 0: all ranks have all of it
+  int extent;         // for a scalar input: the number (from 1) of the run-time extent that it holds; 0: none
+  int shard;          // for an input: 1 + the dimension that is divided between the ranks; 0: every rank has the whole input
   struct whole_range range;
-  uint8_t runs[MAX_DIMS]; // by dimension: the number of its run-time extent; 0: it is what the shape says
+  uint8_t runs[MAX_DIMS]; // by dimension: the number of its run-time extent; 0: the extent is static
   enum phase phase;
   int node; // producer
 };
@@ -265,7 +267,7 @@ struct tensor {
 struct node {
   enum op op;
   int nin, nout;
-  int *in; // tensors, by index. A BLOCK (THREAD) node has one entry an iterator of sub, in order
+  int *in; // tensor indices. A BLOCK (THREAD) node has one entry for each iterator of sub, in order
   int out; // first output; the others follow
   struct attrs a;
   struct graph *sub; // of BLOCK and THREAD nodes
@@ -281,18 +283,18 @@ struct graph {
   struct tensor *tensors;
   int ntensors, tensors_cap;
   int world;               // ranks that run a kernel graph; 1 or more
-  bool rank;               // graph_rank made it: results may be the rank's parts
+  bool rank;               // made by graph_rank: results may be the rank's parts
   int ngrid, nloop;        // of block and thread graphs
-  int64_t grid[GRID_AXES]; // blocks (threads) along x, y, z; those who make kernels may cut a grid into more
+  int64_t grid[GRID_AXES]; // blocks (threads) along x, y, z; code generation may split a grid into more axes
   int64_t loop[MAX_LOOPS]; // iterations along i, j, k, l
 };
 
-static inline bool node_has(const struct node *n, unsigned flags) { return op_rows[n->op].flags & flags; } // one of them
-// The number of the part that this result of an operator of RULE_SPLIT is.
+static inline bool node_has(const struct node *n, unsigned flags) { return op_rows[n->op].flags & flags; } // has any of the flags
+// The part number of a result of a RULE_SPLIT operator.
 static inline int64_t node_part(const struct node *n, int result) { return op_rows[n->op].attrs & A_INDEX ? n->a.index : result; }
 
 void tensor_words(char out[256], const struct tensor *t); // "`X`, f32[2, 64]"
-// Room for t's elements, of so many bytes each, zeroed. If there is no memory the error names t.
+// Allocates zeroed memory for t's elements of `each` bytes; never NULL. If memory is exhausted, the error message names t.
 void *tensor_room(struct arena *mem, const struct tensor *t, size_t each);
 
 struct graph *graph_new(struct arena *mem, enum level level, const char *name);
@@ -306,9 +308,9 @@ void graph_axes(struct graph *g, int ngrid, const int64_t *grid, int nloop, cons
 // For ITER of a sub-graph use graph_iter, whose tile is cut from a tensor of the graph above.
 int graph_add(struct graph *g, enum op op, int nin, const int *in, const struct attrs *a, struct loc at, int *out, struct err *e);
 int graph_input(struct graph *g, const char *name, enum dtype t, const struct shape *s, struct loc at, int *out, struct err *e);
-// The same with the shape of another tensor and what is known of it.
+// As graph_input, with the shape, range and run-time extents of tensor `as`.
 int graph_input_as(struct graph *g, const char *name, enum dtype t, const struct tensor *as, struct loc at, int *out, struct err *e);
-// Declares an input that was just made: its range and whether it is a state.
+// Sets the range of the input that was added last, and whether it is a state.
 int graph_declare(struct graph *g, int t, const struct whole_range *range, bool state, struct loc at, struct err *e);
 // An iterator over tensor `from` of graph `above`. The BLOCK node's in[] must list the same tensors in order.
 int graph_iter(struct graph *sub, const struct graph *above, int from, const struct attrs *a, struct loc at, int *out, struct err *e);
@@ -324,133 +326,137 @@ int64_t graph_blocks(const struct graph *g);                   // product of gri
 int64_t graph_iterations(const struct graph *g);               // product of loop
 int64_t graph_tile_bytes(const struct graph *g, int elem);     // sum over tile tensors, elem bytes an element
 bool graph_same(const struct graph *a, const struct graph *b); // same structure, attributes and shapes; names ignored
-uint64_t graph_hash(const struct graph *g);                    // of what graph_same compares
-// graph_key.c: a name in hexadecimal that every build gives to the graph, whatever its tensors are called and in whatever order its operators are.
+uint64_t graph_hash(const struct graph *g);                    // hash of the fields that graph_same compares
+// graph_key.c: a hexadecimal key of the graph, the same in every build. It does not depend on tensor names or on the order of operators.
 enum { GRAPH_KEY = 33 };
 void graph_key(const struct graph *g, char out[GRAPH_KEY]);
 struct graph *graph_copy(struct arena *mem, const struct graph *g);
 // A copy in which input i takes the place of input order[i]; both have the same shape and dtype.
 struct graph *graph_reorder(struct arena *mem, const struct graph *g, const int *order);
 
-// rebuild.c: a copy made node by node through graph_add, with what the hooks change; NULL: nothing.
+// rebuild.c: a copy made node by node through graph_add. Each hook changes one property; a NULL hook changes nothing.
 struct axes { // extents of the axes of a block or thread graph
   int64_t grid[MAX_GRID], loop[MAX_LOOPS];
 };
 struct rebuilding {
   const void *arg;
-  enum dtype (*dtype)(const void *arg, enum dtype was);                           // of an input
-  void (*axes)(const void *arg, const struct graph *g, int node, struct axes *a); // of the graph in that node of g
-  // Attributes of n, whose first input had shape `was` and now has `now`, and whose output was `made`; false: impossible.
+  enum dtype (*dtype)(const void *arg, enum dtype was);                           // dtype of an input in the copy
+  void (*axes)(const void *arg, const struct graph *g, int node, struct axes *a); // axes of the nested graph of node `node` of g
+  // Sets the attributes of n in the copy. Its first input had shape `was` and now has `now`; its output had shape `made`. False: impossible.
   bool (*attrs)(const struct node *n, const struct shape *was, const struct shape *now, const struct shape *made, struct attrs *a);
 };
 int graph_rebuild(struct arena *mem, const struct graph *g, const struct rebuilding *how, struct graph **out, struct err *e);
-// Adds a node of g to another graph as it is. map: by tensor of g, the tensor of `to` in its place, which is set for the node's outputs.
-// above, from: of ITER, the graph above `to` and its tensor that is cut.
+// Appends an unchanged copy of node n of g to graph `to`. map[t] is the tensor of `to` for tensor t of g; it is set for the node's outputs.
+// above, from: for ITER only, the graph above `to` and the tensor of it that the iterator loads from.
 int graph_take(struct graph *to, const struct graph *above, int from, const struct graph *g, const struct node *n, int *map, struct err *e);
-// unread.c: the graph without what nothing reads, g itself where that is nothing; weak: only without such tensors of constants and indices.
+// unread.c: the graph without dead nodes, or g itself if it has none. weak: remove only dead tensors made of constants and indices.
 int graph_without_unread(struct arena *mem, const struct graph *g, bool weak, struct graph **out, struct err *e);
 int graph_root(const struct graph *g, int t); // the tensor that t is a view of; t itself where it is no view
 // The tensor from which an iterator of the block graph of n loads this tile; -1 if another operator makes the tile.
 int node_iterated(const struct node *n, int tile);
-void graph_keep_names(struct graph *to, const struct graph *g, const struct node *n, const int *map); // of the node's outputs, where they have none
+void graph_keep_names(struct graph *to, const struct graph *g, const struct node *n,
+                      const int *map); // copies names of the node's outputs to outputs without a name
 // A copy with every input of the given dtype (interior dtypes follow).
 int graph_cast(struct arena *mem, const struct graph *g, enum dtype t, struct graph **out, struct err *e);
 
-// index.c: a condition on indices as inequalities, where it is a product of comparisons of sums of indices; false where it is none.
+// index.c: writes a condition on indices as inequalities. False if the condition is not a product of comparisons of linear index sums.
 enum { INDEX_BOUNDS = 16 };
-struct index_sum { // constant + sum step[d] (index along dimension d), of whole numbers
+struct index_sum { // constant + sum over d of step[d] * (index along dimension d); all are whole numbers
   double constant, step[MAX_DIMS];
 };
-struct index_bounds { // all of sum[] are at least 0
+struct index_bounds { // the condition holds where each of sum[] is >= 0
   int n;
   struct index_sum sum[INDEX_BOUNDS];
 };
 bool index_bounds_of(const struct graph *g, int c, struct index_bounds *b);
-// Is the condition c, of a kernel graph, 1 somewhere along dim for all other indices (everywhere, where dim is -1)? False where
-// that is not known.
+// True if condition c of a kernel graph is 1 somewhere along dim, for all indices of the other dimensions. With dim -1: if it is
+// 1 everywhere. False if this is not known.
 bool index_reaches(const struct graph *g, int c, int dim);
 
-// integer.c: ranges. Sets dtype and range of the outputs of a node from those of its operands, or says which operand may be too large.
+// integer.c: sets dtype and range of a node's outputs from those of its operands. The error names an operand that may be too large.
 int infer_whole(const struct graph *g, const struct node *n, struct tensor *out, int nout, struct err *e);
-struct whole_range range_default(enum dtype t);        // of an input that declares none
-bool range_is_default(const struct tensor *t);         // nothing was declared of it
+struct whole_range range_default(enum dtype t);        // range of an input that declares none
+bool range_is_default(const struct tensor *t);         // true if no range was declared for t
 void range_text(char out[96], const struct tensor *t); // "", " < 128256", " >= -1 < 8, distinct"
 
-// integer_check.c: are these elements in t's range, and distinct where it says so? Other tensors always pass.
+// integer_check.c: an error if elements are outside t's range, or equal where the range says distinct. Tensors without a range pass.
 int range_check(const struct tensor *t, const void *elements, struct err *e); // in t's dtype
 int range_check_doubles(const struct tensor *t, const double *x, struct err *e);
 
 // at.c: gather, update, topk.
 int infer_at(const struct graph *g, const struct node *n, struct tensor *out, int *nout, struct err *e);
-bool graph_chooses(const struct graph *g); // some element is chosen by data
+bool graph_chooses(const struct graph *g); // true if the graph has data-dependent indices
 
-// triangle.c: scans, which are products with a triangle of ones.
-struct scan {                  // the sums so far of an operand along a dimension, which the result has too
-  const struct node *triangle; // a condition; NULL: the product is no scan
+// triangle.c: scans (prefix sums), which are products with a triangle of ones.
+struct scan {                  // a prefix sum of an operand along a dimension; the result has this dimension too
+  const struct node *triangle; // the node of the triangle, a condition; NULL: the product is no scan
   int x, along;                // number of the operand; dimension
 };
-// n: a product of g, or of the block graph of `block`, a node of g. It does not read the elements of its triangle.
+// n: a product in g, or in the block graph of node `block` of g. The elements of the triangle are not read.
 struct scan graph_scan(const struct graph *g, const struct node *block, const struct node *n);
-bool graph_scans(const struct graph *g, const struct node *block, int node); // is the node such a condition, which nothing else reads?
+bool graph_scans(const struct graph *g, const struct node *block, int node); // true if the node is a scan's triangle that nothing else reads
 
 // state.c
-// The tensor of which n writes slices, in its place where that is a state: of an update, or of a kernel that is one. -1: none.
+// The tensor that n updates: n is an update, or a kernel that consists of one. A state is written in place. -1: none.
 int node_updated(const struct node *n);
 int graph_state(const struct graph *g, int t);                  // the state input that t is a version of, or -1
 int state_number(const struct graph *g, int t);                 // its number among the inputs, or -1
 bool state_output(const struct graph *g, const struct node *n); // an OUTPUT that leaves a state's last version in its place
 int output_state(const struct graph *g, const struct node *n);  // the number of that state among the inputs, or -1
 int state_outputs(struct graph *g, struct err *e);              // an OUTPUT for the last version of each state that has none
-// Updates behind everything that reads the version before; an error where something else reads it later.
+// state_order moves each update after all reads of the previous version. state_check returns an error if that version is read later.
 int state_check(const struct graph *g, struct err *e);
 int state_order(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
 
-// world.c. A kernel graph of a world says what one rank computes: of an input with a shard it sees its own part.
-int graph_world(struct graph *g, int64_t ranks, struct loc at, struct err *e);                 // of a graph without nodes
-int graph_shard(struct graph *g, int t, int64_t dim, struct loc at, struct err *e);            // of a whole input that was just made
-struct shape graph_whole(const struct graph *g, int t);                                        // shape of all ranks' parts of an input
-void graph_varying(const struct graph *g, bool *varies);                                       // by tensor: may ranks have different ones?
+// world.c. A kernel graph of a world describes what one rank computes. The rank sees only its part of an input with a shard.
+int graph_world(struct graph *g, int64_t ranks, struct loc at, struct err *e);                 // sets the number of ranks of an empty graph
+int graph_shard(struct graph *g, int t, int64_t dim, struct loc at, struct err *e);            // divides the input that was added last along dim
+struct shape graph_whole(const struct graph *g, int t);                                        // shape of an input with all ranks' parts together
+void graph_varying(const struct graph *g, bool *varies);                                       // varies[t]: tensor t may differ between ranks
 int world_check(const struct graph *g, struct err *e);                                         // part of graph_check
-int world_refuse(const struct graph *g, const char *who, struct err *e);                       // an error where there is more than one rank
-bool graph_collects(const struct graph *g);                                                    // some operator is one of all ranks
-bool node_meets(const struct node *n);                                                         // an operator in which ranks exchange data
+int world_refuse(const struct graph *g, const char *who, struct err *e);                       // an error if the graph has more than one rank
+bool graph_collects(const struct graph *g);                                                    // true if the graph has a collective operator
+bool node_meets(const struct node *n);                                                         // true for an operator in which ranks exchange data
 int graph_unfold(struct arena *mem, const struct graph *g, struct graph **out, struct err *e); // all ranks as one graph of whole inputs
-// The graph of one rank: the same one, whose divided results are the rank's parts.
+// The graph of one rank: an equal graph in which divided results are the rank's parts.
 int graph_rank(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
 int input_shard(const struct graph *g, int t);                          // the dimension along which an input is divided, or -1
-int output_shard(const struct graph *g, const struct node *n);          // the same of what an OUTPUT returns
-struct shape output_whole(const struct graph *g, const struct node *n); // shape of all ranks' parts of what an OUTPUT returns
+int output_shard(const struct graph *g, const struct node *n);          // the dimension along which the tensor of an OUTPUT is divided, or -1
+struct shape output_whole(const struct graph *g, const struct node *n); // shape of the tensor of an OUTPUT with all ranks' parts together
 
 // extents.c
 enum { MOST_RUNTIME = 16 };
-int graph_extents(const struct graph *g);                     // run-time extents of a program
-int extent_input(const struct graph *g, int extent);          // the scalar input that holds this one, or -1
-const char *extent_name(const struct graph *g, int extent);   // of that input, or NULL
+int graph_extents(const struct graph *g);                     // number of run-time extents of a program
+int extent_input(const struct graph *g, int extent);          // the scalar input that holds this extent, or -1
+const char *extent_name(const struct graph *g, int extent);   // name of that input, or NULL
 const char *extent_called(const struct graph *g, int extent); // the same in messages
-bool extent_told(enum op op);                                 // graphs in files say which extents its result has
-bool extent_tells(const struct tensor *t);                    // some dimension has a run-time extent
-int extent_along(const struct tensor *t, int extent);         // the dimension that has this one; -1: none, or several
-void infer_extents(const struct graph *g, const struct node *n, struct tensor *out, int nout); // of results, from those of the operands
+bool extent_told(enum op op);                                 // true if graph files state the run-time extents of its result
+bool extent_tells(const struct tensor *t);                    // true if a dimension has a run-time extent
+int extent_along(const struct tensor *t, int extent);         // the dimension that has this extent; -1: none, or several
+void infer_extents(const struct graph *g, const struct node *n, struct tensor *out, int nout); // extents of results, from those of the operands
 void extent_text(char out[512], const struct graph *g, const struct tensor *t);                // the shape, with names of run-time extents
-// Declares a scalar input that was just made: a run-time extent, from `least` to `most`.
+// Makes the scalar input that was added last a run-time extent between `least` and `most`.
 int graph_declare_extent(struct graph *g, int t, int64_t least, int64_t most, struct loc at, struct err *e);
-// Extents of a result, by dimension; numbers of extents that are not declared, or that have another bound, are errors.
+// Sets the run-time extents of a result, by dimension. An undeclared extent, or one with another bound, is an error.
 int graph_declare_runs(struct graph *g, int t, int n, const int64_t *runs, struct loc at, struct err *e);
-// Inputs and outputs of g get the extents of those of `as`, which has as many.
+// Copies the run-time extents of the inputs and outputs of `as` to those of g. Both have equal numbers of inputs and outputs.
 void graph_extents_as(struct graph *g, const struct graph *as);
 
-// extent_pack.c: arrays that have the values of extents as their shape, and arrays of the bounds.
+// extent_pack.c: copies between arrays whose shape has the values of run-time extents and arrays whose shape has the bounds.
 struct extent_values { // by number, from 1
   int n;
   int64_t value[MOST_RUNTIME + 1];    // 0: not known
-  const char *from[MOST_RUNTIME + 1]; // the tensor that said it
+  const char *from[MOST_RUNTIME + 1]; // the tensor that gave the value
 };
-// An array of this shape stands for t: the extents that it says, which must be those that others said. ERR_EXTENT_BOUND, ERR_SHAPE.
+// Reads the values of t's run-time extents from the shape s of the array given for t. Values must be within their bounds and equal
+// to those that earlier arrays gave. Errors: ERR_EXTENT_BOUND, ERR_SHAPE.
 int extents_take(struct extent_values *x, const struct graph *g, const struct tensor *t, const struct shape *s, struct err *e);
-int extents_set(struct extent_values *x, const struct tensor *holder, int64_t value, const char *from, struct err *e); // the same of a number
-struct shape extents_shape(const struct extent_values *x, const struct tensor *t); // of an array of t; bounds where the values are not known
-void extents_spread(const struct shape *whole, const struct shape *part, size_t bytes, void *to, const void *from); // into the first elements
-void extents_gather(const struct shape *whole, const struct shape *part, size_t bytes, void *to, const void *from); // of these
+int extents_set(struct extent_values *x, const struct tensor *holder, int64_t value, const char *from,
+                struct err *e);                                                    // the same for a value in a scalar
+struct shape extents_shape(const struct extent_values *x, const struct tensor *t); // shape of an array for t; the bound where a value is not known
+void extents_spread(const struct shape *whole, const struct shape *part, size_t bytes, void *to,
+                    const void *from); // copies an array of shape `part` to the first elements along each dimension of one of shape `whole`
+void extents_gather(const struct shape *whole, const struct shape *part, size_t bytes, void *to, const void *from); // copies back
 
 // infer.c: shape, dtype and phase of the outputs of a node about to be added, into out[0..nout).
 int infer_node(const struct graph *g, const struct node *n, struct tensor *out, int *nout, struct err *e);
@@ -463,11 +469,11 @@ int graph_check(const struct graph *g, struct err *e);
 // print.c: text that the parser reads back to the same graph; tree: a drawing for people, indented by level.
 void graph_print(const struct graph *g, struct str *out);
 void graph_draw(const struct graph *g, struct str *out);
-// The same with what each line is about; what is said of a node lives in mem.
+// As graph_draw, with the node of each line. The texts are allocated in mem.
 struct draw_line {
   int node[LEVELS];                // from the kernel graph down, -1 below; all -1: the title
-  const char *mark, *text, *shape; // of a node: "load", "k = K[x, :, i]", "f16[1, 64, 32]"; of a nested graph the text has its results
-  size_t end;                      // of the line, in the text
+  const char *mark, *text, *shape; // for a node: "load", "k = K[x, :, i]", "f16[1, 64, 32]"; for a nested graph, text lists its results
+  size_t end;                      // offset of the line's end in the text
 };
 struct draw_lines {
   int n, cap;
@@ -487,8 +493,8 @@ int graph_expand(struct arena *mem, const struct graph *g, bool stable, struct g
 // One composite in its plain form, appended to g by `add` in place of graph_add.
 typedef int node_adder(struct graph *g, enum op op, int nin, const int *in, const struct attrs *a, struct loc at, int *out, struct err *e);
 int graph_expand_node(struct graph *g, const struct node *n, node_adder *add, int *out, struct err *e);
-// For a mask of numbers that is added to scores of a softmax, in a sum of dtype `sum`: where it shows them, and what it adds there;
-// appended to g by `add`.
+// For an additive mask of softmax scores, in a sum of dtype `sum`: appends to g, by `add`, the condition that an element is not
+// masked (*shows) and the number that is added to its score (*bias).
 int graph_mask_bias(struct graph *g, int mask, enum dtype sum, node_adder *add, struct loc at, int *shows, int *bias, struct err *e);
 
 #endif
