@@ -157,13 +157,13 @@ bool mma_cut_ragged(const struct mma_plan *p);                                  
 struct norm *mma_block_norm(const struct mma_plan *p);                                                 // with as many rows as a block has
 int mma_cuts(const struct lower_job *j, int64_t least, struct norm_anew out[MMA_CUTS], char why[160]); // re-tilings worth trying
 // ---- mma_ragged.c ----
-bool mma_clipped(const struct mma_plan *p, int cols);                                             // whether the last block has fewer of these columns
-const char *mma_clip_count(const struct mma_plan *p, int unit);                                   // whether the block has at least that many units
-bool mma_ragged(const struct mma_plan *p, int cols);                                              // whether the last iteration has fewer of these columns
-bool mma_ragged_fits(struct mma_plan *p);                                                         // whether the scheme masks everything that depends on them
+bool mma_clipped(const struct mma_plan *p, int cols);           // whether the last block has fewer of these columns
+const char *mma_clip_count(const struct mma_plan *p, int unit); // whether the block has at least that many units
+bool mma_ragged(const struct mma_plan *p, int cols);            // whether the last iteration has fewer of these columns
+bool mma_ragged_fits(struct mma_plan *p);                       // whether the scheme masks everything that depends on them
 const char *mma_ragged_index(const struct mma_plan *p, const char *at, int unit, const char *it); // clamped to those of iteration `it`
-const char *mma_ragged_count(const struct mma_plan *p, int unit, const char *it);                 // whether the iteration has at least that many units
-int64_t mma_ragged_last(const struct mma_plan *p);                                                // the number that the last iteration has
+const char *mma_ragged_count(const struct mma_plan *p, int unit, const char *it); // whether the iteration has at least that many units
+int64_t mma_ragged_last(const struct mma_plan *p);                                // the number that the last iteration has
 // ---- mma_plan.c, mma_shape.c, mma_section.c, mma_fit.c ----
 int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why, or in j's if why is NULL
 bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // sets the reason; returns false
