@@ -21,8 +21,7 @@ int graph_without_unread(struct arena *mem, const struct graph *g, bool weak, st
   bool *read = NEWS(&tmp, bool, g->ntensors + 1), *kept = NEWS(&tmp, bool, g->nnodes + 1);
   int *map = NEWS(&tmp, int, g->ntensors + 1), status = OK;
   if (!find_kept(g, weak, read, kept) && g->mem == mem) return arena_close(&tmp), *out = (struct graph *)g, OK;
-  struct graph *to = graph_new(mem, g->level, g->name);
-  to->world = g->world;
+  struct graph *to = graph_new_as(mem, g);
   for (int i = 0; i < g->nnodes && !status; i++) {
     if (!kept[i]) continue;
     status = graph_take(to, NULL, -1, g, &g->nodes[i], map, e);
