@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// Which write of its tensor an access of a node reads: as the plan's waits for tagged data say. Of what is written in place: 0.
+// The number of the write that an access of a node reads, by the plan's waits for tagged data. It is 0 for a tensor that is written in place.
 static int write_of(const struct mega_plan *p, int node, int access, int *write, struct err *e)
 {
   const struct mega_op *op = mega_op_of(p, node);
