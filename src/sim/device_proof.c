@@ -25,7 +25,7 @@ struct lone { // a kernel as a kernel graph of its own
   enum dtype *store, *dtype; // by tensor of g: as in the whole graph
   struct order *order;       // the same
   struct fed fed;            // its inputs
-  bool *positive;            // by input, of random ones: what another kernel left, but for parts of f32 (lower/parts.c)
+  bool *positive;            // by input, of random ones: what another kernel left, but for parts of f32 (legal/parts.c)
   double *size;              // by input: a later part of f32 is smaller by 8 bits
   int *at;                   // by tensor of the whole graph: tensor of g, or -1
 };
