@@ -95,7 +95,7 @@ int prune_parse(const char *names, unsigned *off, struct err *e)
     int i = 0;
     while (i < PRUNES && (strlen(prune_rows[i].name) != n || memcmp(prune_rows[i].name, names, n))) i++;
     if (i == PRUNES) return no_rule(names, n, "there is no pruning rule", e);
-    if (!prune_rows[i].switchable) return no_rule(names, n, "only graphs that cannot run are removed by the rule, which cannot be switched off:", e);
+    if (!prune_rows[i].switchable) return no_rule(names, n, "a rule that removes only graphs that cannot run cannot be switched off:", e);
     *off |= 1u << i;
     names += n + (names[n] == ',');
   }

@@ -147,7 +147,7 @@ static void ranks_are_raced_by_parts(void **state)
   json_t *r = optimize(&mem, devices, 0, of_parts, 1e-3);
   const json_t *gpu = json_object_get(r, "gpu"), *launches = json_object_get(gpu, "launches");
   assert_true(seen.races > 0 && !several_ranks);
-  assert_non_null(strstr(json_string_value(json_object_get(gpu, "unmeasured")), "a race has one GPU"));
+  assert_non_null(strstr(json_string_value(json_object_get(gpu, "unmeasured")), "a race uses one GPU"));
   int meetings = 0;
   for (size_t i = 0; i < json_array_size(launches); i++)
     meetings += !strcmp(json_string_value(json_object_get(json_array_get(launches, i), "how")), "ranks");
