@@ -174,7 +174,7 @@ def test_refused(program, data):
     rank = program.rank(0, seconds=0.05)
     with pytest.raises(mica.ArgumentError, match="input 1"):
         rank(x, a, part(b, 0, 0))
-    with pytest.raises(mica.UsageError, match="rank 1 did not come"):
+    with pytest.raises(mica.UsageError, match="rank 1 did not reach"):
         rank(x, part(a, 1, 0), part(b, 0, 0))
     with pytest.raises(mica.UsageError, match="is rank 0 already"):
         rank.rank(1)
