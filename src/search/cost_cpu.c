@@ -104,6 +104,11 @@ static double kernel_seconds(const struct model *m, const struct search_term *su
   return fmax(compute, memory) + 0.3 * fmin(compute, memory) + m->t->launch + 1e-7 * (double)z->blocks / cores;
 }
 
+static double seconds_of(const struct target *t, double elements, double ops)
+{
+  return ops >= 10 ? elements * ops / 10 / t->exp_rate : elements * ops / (t->flops / 2);
+}
+
 static double library_seconds(const struct target *t, const struct graph *p, const struct node *n)
 {
   double bytes = 0, work = 0;
@@ -116,16 +121,10 @@ static double library_seconds(const struct target *t, const struct graph *p, con
     work = flops / (0.85 * t->flops * rows / (rows + 3) * k / (k + 12));
     if (rows < 32) bytes *= 1.6; // packing is not amortized
   } else {
-    double row = op_rows[n->op].cost, elements = (double)MAX(shape_size(&out->shape), shape_size(&p->tensors[n->in[0]].shape));
-    work = row >= 10 ? elements * row / 10 / t->exp_rate : elements * row / (t->flops / 2);
+    work = seconds_of(t, (double)MAX(shape_size(&out->shape), shape_size(&p->tensors[n->in[0]].shape)), op_rows[n->op].cost);
   }
   double rate = bytes < 0.5 * (double)t->l3 ? 0.5 * t->cache_bandwidth : t->bandwidth;
   return fmax(work, bytes / rate) + 0.3 * fmin(work, bytes / rate) + t->launch;
-}
-
-static double seconds_of(const struct target *t, double elements, double ops)
-{
-  return ops >= 10 ? elements * ops / 10 / t->exp_rate : elements * ops / (t->flops / 2);
 }
 
 const struct cost_rules cost_cpu = {.term = term_of,
