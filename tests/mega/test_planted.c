@@ -300,92 +300,96 @@ static const struct planted {
   enum mega_check check;
   const char *says; // a part of the first fault
 } mistakes[] = {
-#define ROW(name, check, says) {#name, name, MEGA_CHECK_##check, says},
-    ROW(tile_not_run, SCHEDULE, "o[1] tile") ROW(tile_run_twice, SCHEDULE, "is run by 2 workers") ROW(last_tile_lost, SCHEDULE, "head tile") ROW(
-        tile_beyond, SCHEDULE, "down[0]") ROW(share_upside_down, SCHEDULE, "qkv[0]") ROW(writers_overlap, REGIONS, "which tile 0 writes too")
-        ROW(writers_overlap_in_cache, REGIONS, "append[0] tile 1") ROW(write_missing, REGIONS, "no tile writes element") ROW(
-            read_beyond, REGIONS, "of cache") ROW(word_may_be_torn, WORDS, "may tear") ROW(word_of_odd_size, WORDS,
-                                                                                           "10 bytes") ROW(word_cut_by_tiles, WORDS, "a word holds 3")
-            ROW(no_version, WORDS, "inner has 0 versions") ROW(more_versions_than_writes, WORDS, "and 2 writes a step") ROW(
-                state_tagged, WORDS, "token is tagged") ROW(constant_load_of_h, LOADS,
-                                                            "reads h by constant loads") ROW(constant_load_of_cache, LOADS,
-                                                                                             "cache") ROW(constant_load_of_logits, LOADS, "logits")
-                ROW(words_read_plain, LOADS, "without its epochs") ROW(plain_read_as_words, LOADS, "which it has not") ROW(
-                    count_too_large, COUNTS, "append[1], event") ROW(count_too_small, COUNTS, "are published") ROW(count_of_words_wrong, COUNTS,
-                                                                                                                   "gate_up[0]")
-                    ROW(publisher_missing, COUNTS, "o[1], event") ROW(publisher_of_no_tile, COUNTS, "not tiles of the node") ROW(
-                        nobody_waits, COUNTS, "nobody waits") ROW(wait_for_no_event, COUNTS,
-                                                                  "ill-formed") ROW(wait_of_no_tile, COUNTS, "o[0] tile 0")
-                        ROW(stale_epoch_of_step, EPOCHS, "attend[1] tile") ROW(stale_epoch_of_words, EPOCHS, "write") ROW(
-                            epoch_of_no_write, EPOCHS,
-                            "write 99 of inner") ROW(epoch_too_early, EPOCHS,
-                                                     "embed tile 0") ROW(wait_for_another_tensor, EPOCHS, "attended, which it does not read")
-                            ROW(cycle_through_pipeline, DEADLOCK, "waits for") ROW(cycle_of_layers_in_pipeline, DEADLOCK, "waits for") ROW(
-                                pipeline_backwards,
-                                DEADLOCK, "waits for") ROW(event_missing_down_qkv,
-                                                           ORDER, "qkv[1] tile 0: reads h") ROW(event_missing_embed_qkv, ORDER, "embed")
-                                ROW(event_missing_qkv_attend, ORDER, "attend[0]") ROW(event_missing_append_attend, ORDER, "reads cache") ROW(
-                                    event_missing_attend_o,
-                                    ORDER, "reads attended") ROW(event_missing_gate_up_down, ORDER,
-                                                                 "inner") ROW(event_missing_head, ORDER,
-                                                                              "head tile") ROW(event_missing_largest, ORDER, "logits")
-                                    ROW(event_missing_next, ORDER, "best") ROW(
-                                        event_missing_token, ORDER,
-                                        "token") ROW(one_tile_does_not_wait, ORDER,
-                                                     "o[1] tile 0") ROW(one_tile_publishes_nothing, ORDER, "gate_up[1]")
-                                        ROW(release_missing, ORDER, "no event says") ROW(acquire_missing, ORDER, "no event says") ROW(
-                                            barrier_missing, ORDER,
-                                            "no event says") ROW(wait_at_the_pipeline_only, ORDER,
-                                                                 "attend[0]") ROW(too_few_versions_of_h, REUSE, "overwrites h")
-                                            ROW(too_few_versions_of_qkv, REUSE, "overwrites qkv") ROW(reuse_of_token, REUSE, "overwrites token") ROW(
-                                                reuse_of_logits, REUSE,
-                                                "overwrites logits") ROW(fence_missing, FENCE, "without a proxy fence")
-                                                ROW(copied_without_fence, FENCE, "gate_up[0]: copies h, which threads wrote, without") ROW(
-                                                    pipeline_not_held_back,
-                                                    FENCE, "may copy cache before") ROW(part_divisors_not_awaited, ORDER, "reads divisor")
-                                                    ROW(part_written_twice, REGIONS, "attend[0] tile") ROW(
-                                                        part_copied_too_early, FENCE,
-                                                        "may copy cache before") ROW(part_of_too_few_versions, REUSE, "overwrites attended")
-                                                        ROW(experts_fetched_before_router, ORDER,
-                                                            "the pipeline may ask for Wgate_up before tile 0 of choose[1] has written chosen")
-                                                            ROW(experts_down_fetched_before_router, ORDER,
-                                                                "the pipeline may ask for Wdown before tile 0 of choose[0]")
-                                                                ROW(experts_awaited_by_consumers_only, ORDER,
-                                                                    "gate_up[0] tile 0: the pipeline may ask for Wgate_up")
-                                                                    ROW(experts_one_tile_fetched_early, ORDER,
-                                                                        "gate_up[0] tile 0: the pipeline may ask for Wgate_up")
-                                                                        ROW(experts_of_step_before, EPOCHS, "gate_up[0] tile 0, event") ROW(
-                                                                            experts_of_layer_before, ORDER,
-                                                                            "of choose[1] has written chosen") ROW(experts_of_another_write, EPOCHS,
-                                                                                                                   "of chosen, which is not the one")
-                                                                            ROW(experts_ahead_of_router_in_pipeline, DEADLOCK, "waits for") ROW(
-                                                                                experts_event_missing_router_choose,
-                                                                                ORDER, "reads scores") ROW(experts_too_few_versions_of_chosen,
-                                                                                                           REUSE, "overwrites chosen")
-                                                                                ROW(experts_choice_written_twice, REGIONS,
-                                                                                    "choose[0] tile 1: writes element") ROW(wait_upside_down, COUNTS,
-                                                                                                                            "is ill-formed")
-                                                                                    ROW(pipeline_forgets_a_node, SCHEDULE,
-                                                                                        "qkv[1]: the pipeline is filled for it twice")
-                                                                                        ROW(pipeline_of_no_node, SCHEDULE,
-                                                                                            "the pipeline is filled for node")
-                                                                                            ROW(wait_for_itself, EPOCHS, "attend[1] tile 0, event")
-                                                                                                ROW(layer_run_twice, SCHEDULE,
-                                                                                                    "gate_up[0]: stands where the sequential program "
-                                                                                                    "has gate_up[1]") ROW(nodes_exchanged, SCHEDULE,
-                                                                                                                          "down[0]: stands where")
-                                                                                                    ROW(writes_exchanged, EPOCHS,
-                                                                                                        "wants write 0 of h")
-                                                                                                        ROW(write_not_listed, EPOCHS,
-                                                                                                            "head tile 0, event")
-                                                                                                            ROW(word_of_no_values, WORDS,
-                                                                                                                "words of h have")
-                                                                                                                ROW(layer_of_weights_beyond, SCHEDULE,
-                                                                                                                    "o[2]: stands where")
-                                                                                                                    ROW(step_before_the_last, EPOCHS,
-                                                                                                                        "of 2 steps before")
-                                                                                                                        ROW(negative_step, COUNTS,
-                                                                                                                            "is ill-formed")
+#define ROW(name, check, says)            \
+  {                                       \
+#name, name, MEGA_CHECK_##check, says \
+  }
+    ROW(tile_not_run, SCHEDULE, "o[1] tile"),
+    ROW(tile_run_twice, SCHEDULE, "is run by 2 workers"),
+    ROW(last_tile_lost, SCHEDULE, "head tile"),
+    ROW(tile_beyond, SCHEDULE, "down[0]"),
+    ROW(share_upside_down, SCHEDULE, "qkv[0]"),
+    ROW(writers_overlap, REGIONS, "which tile 0 writes too"),
+    ROW(writers_overlap_in_cache, REGIONS, "append[0] tile 1"),
+    ROW(write_missing, REGIONS, "no tile writes element"),
+    ROW(read_beyond, REGIONS, "of cache"),
+    ROW(word_may_be_torn, WORDS, "may tear"),
+    ROW(word_of_odd_size, WORDS, "10 bytes"),
+    ROW(word_cut_by_tiles, WORDS, "a word holds 3"),
+    ROW(no_version, WORDS, "inner has 0 versions"),
+    ROW(more_versions_than_writes, WORDS, "and 2 writes a step"),
+    ROW(state_tagged, WORDS, "token is tagged"),
+    ROW(constant_load_of_h, LOADS, "reads h by constant loads"),
+    ROW(constant_load_of_cache, LOADS, "cache"),
+    ROW(constant_load_of_logits, LOADS, "logits"),
+    ROW(words_read_plain, LOADS, "without its epochs"),
+    ROW(plain_read_as_words, LOADS, "which it has not"),
+    ROW(count_too_large, COUNTS, "append[1], event"),
+    ROW(count_too_small, COUNTS, "are published"),
+    ROW(count_of_words_wrong, COUNTS, "gate_up[0]"),
+    ROW(publisher_missing, COUNTS, "o[1], event"),
+    ROW(publisher_of_no_tile, COUNTS, "not tiles of the node"),
+    ROW(nobody_waits, COUNTS, "nobody waits"),
+    ROW(wait_for_no_event, COUNTS, "ill-formed"),
+    ROW(wait_of_no_tile, COUNTS, "o[0] tile 0"),
+    ROW(stale_epoch_of_step, EPOCHS, "attend[1] tile"),
+    ROW(stale_epoch_of_words, EPOCHS, "write"),
+    ROW(epoch_of_no_write, EPOCHS, "write 99 of inner"),
+    ROW(epoch_too_early, EPOCHS, "embed tile 0"),
+    ROW(wait_for_another_tensor, EPOCHS, "attended, which it does not read"),
+    ROW(cycle_through_pipeline, DEADLOCK, "waits for"),
+    ROW(cycle_of_layers_in_pipeline, DEADLOCK, "waits for"),
+    ROW(pipeline_backwards, DEADLOCK, "waits for"),
+    ROW(event_missing_down_qkv, ORDER, "qkv[1] tile 0: reads h"),
+    ROW(event_missing_embed_qkv, ORDER, "embed"),
+    ROW(event_missing_qkv_attend, ORDER, "attend[0]"),
+    ROW(event_missing_append_attend, ORDER, "reads cache"),
+    ROW(event_missing_attend_o, ORDER, "reads attended"),
+    ROW(event_missing_gate_up_down, ORDER, "inner"),
+    ROW(event_missing_head, ORDER, "head tile"),
+    ROW(event_missing_largest, ORDER, "logits"),
+    ROW(event_missing_next, ORDER, "best"),
+    ROW(event_missing_token, ORDER, "token"),
+    ROW(one_tile_does_not_wait, ORDER, "o[1] tile 0"),
+    ROW(one_tile_publishes_nothing, ORDER, "gate_up[1]"),
+    ROW(release_missing, ORDER, "no event says"),
+    ROW(acquire_missing, ORDER, "no event says"),
+    ROW(barrier_missing, ORDER, "no event says"),
+    ROW(wait_at_the_pipeline_only, ORDER, "attend[0]"),
+    ROW(too_few_versions_of_h, REUSE, "overwrites h"),
+    ROW(too_few_versions_of_qkv, REUSE, "overwrites qkv"),
+    ROW(reuse_of_token, REUSE, "overwrites token"),
+    ROW(reuse_of_logits, REUSE, "overwrites logits"),
+    ROW(fence_missing, FENCE, "without a proxy fence"),
+    ROW(copied_without_fence, FENCE, "gate_up[0]: copies h, which threads wrote, without"),
+    ROW(pipeline_not_held_back, FENCE, "may copy cache before"),
+    ROW(part_divisors_not_awaited, ORDER, "reads divisor"),
+    ROW(part_written_twice, REGIONS, "attend[0] tile"),
+    ROW(part_copied_too_early, FENCE, "may copy cache before"),
+    ROW(part_of_too_few_versions, REUSE, "overwrites attended"),
+    ROW(experts_fetched_before_router, ORDER, "the pipeline may ask for Wgate_up before tile 0 of choose[1] has written chosen"),
+    ROW(experts_down_fetched_before_router, ORDER, "the pipeline may ask for Wdown before tile 0 of choose[0]"),
+    ROW(experts_awaited_by_consumers_only, ORDER, "gate_up[0] tile 0: the pipeline may ask for Wgate_up"),
+    ROW(experts_one_tile_fetched_early, ORDER, "gate_up[0] tile 0: the pipeline may ask for Wgate_up"),
+    ROW(experts_of_step_before, EPOCHS, "gate_up[0] tile 0, event"),
+    ROW(experts_of_layer_before, ORDER, "of choose[1] has written chosen"),
+    ROW(experts_of_another_write, EPOCHS, "of chosen, which is not the one"),
+    ROW(experts_ahead_of_router_in_pipeline, DEADLOCK, "waits for"),
+    ROW(experts_event_missing_router_choose, ORDER, "reads scores"),
+    ROW(experts_too_few_versions_of_chosen, REUSE, "overwrites chosen"),
+    ROW(experts_choice_written_twice, REGIONS, "choose[0] tile 1: writes element"),
+    ROW(wait_upside_down, COUNTS, "is ill-formed"),
+    ROW(pipeline_forgets_a_node, SCHEDULE, "qkv[1]: the pipeline is filled for it twice"),
+    ROW(pipeline_of_no_node, SCHEDULE, "the pipeline is filled for node"),
+    ROW(wait_for_itself, EPOCHS, "attend[1] tile 0, event"),
+    ROW(layer_run_twice, SCHEDULE, "gate_up[0]: stands where the sequential program has gate_up[1]"),
+    ROW(nodes_exchanged, SCHEDULE, "down[0]: stands where"),
+    ROW(writes_exchanged, EPOCHS, "wants write 0 of h"),
+    ROW(write_not_listed, EPOCHS, "head tile 0, event"),
+    ROW(word_of_no_values, WORDS, "words of h have"),
+    ROW(layer_of_weights_beyond, SCHEDULE, "o[2]: stands where"),
+    ROW(step_before_the_last, EPOCHS, "of 2 steps before"),
+    ROW(negative_step, COUNTS, "is ill-formed"),
 #undef ROW
 };
 
