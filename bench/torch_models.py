@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models by eager mode, Inductor and Mica: four in plain torch (examples/python/torch_models.py), and, if they are named, whole ones of Hugging
-Face's transformers (bench/whole_models.py). On a GPU all are in one process. On a CPU each has a process of its own, which sleeps while others
-are timed: their threads do not spin beside each other.
+Face's transformers (bench/whole_models.py). On a GPU all peers run in one process. On a CPU each peer has a separate process, which
+sleeps while others are timed. So spinning threads of one peer do not slow down another.
 
     python bench/torch_models.py [--time SECONDS] [--only NAMES] [--how calls,captured,reduce-overhead] [--dtype bfloat16] > bench/torch_models.csv
     python bench/torch_models.py --only whole,llama --how captured --dtype bfloat16 --peers inductor,reduce,autotune > bench/torch_models_h200.csv

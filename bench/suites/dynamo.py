@@ -59,7 +59,7 @@ SMALL = {"hidden_size": 256, "d_model": 256, "n_embd": 256, "dim": 256, "embeddi
 NEO = {"attention_types": [[["global", "local"], 1]]}
 WHISPER = {"max_source_positions": 64, "num_mel_bins": 80}
 
-# The benchmark's name: settings beside SMALL; another class if the name is none of transformers.
+# Keys are the benchmark's names. Values are settings in addition to SMALL, and a class if transformers has none of that name.
 TRANSFORMERS = {
     "AlbertForMaskedLM": ({},), "AlbertForQuestionAnswering": ({},), "AllenaiLongformerBase": ({"attention_window": 16}, "LongformerForMaskedLM"),
     "BartForCausalLM": ({},), "BartForConditionalGeneration": ({},), "BertForMaskedLM": ({},), "BertForQuestionAnswering": ({},),
