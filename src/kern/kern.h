@@ -43,6 +43,7 @@ struct kern_access { // element offset + sum stride[a] a of a tensor's buffer
   } by[KERN_CHOSEN_BY];
   bool left;  // the head of a tail left it in shared memory
   bool index; // no memory: the element is its own index
+  bool truth; // of booleans, which may be stored as numbers: each is 0 or 1
 };
 
 enum kern_kind {
@@ -152,6 +153,11 @@ struct kern_sum { // constant + sum stride[a] a + by times the value of a load
   int64_t constant, stride[KERN_AXES], by;
   int load; // a loop-invariant load, if `by` is not 0
 };
+struct kern_keep { // x where the condition is 1, `scalar` where it is 0
+  int x, condition;
+  double scalar;
+};
+bool kern_is_keep(const struct kern *k, const struct kern_value *v, struct kern_keep *out); // in the form of the graph, or after the rule `select`
 struct kern_hidden { // root is an unmasked score if all of bound[] are at least 0, else a low constant
   int root, shown, nbounds;
   bool loads; // some bound loads a number, or `more` exists: the mask of a row is known only at run time

@@ -150,21 +150,12 @@ static bool reaches(const struct kern *k, const struct kern_hidden *h, axis_set 
 
 // ---- values while everything is masked ----
 
-static bool is_scaled(const struct kern *k, int v, int x, double by)
-{
-  const struct kern_value *m = &k->v[v];
-  return m->kind == KERN_MAP && m->op == OP_MUL_SCALAR && m->in[0] == x && m->a.scalar <= by && m->a.scalar >= by;
-}
-
-// Whether v = mask(x, c) + (scalar - scalar c) for a low scalar.
+// Whether v keeps x where a condition is 1, and is low elsewhere.
 static bool is_root(const struct kern *k, int v, struct kern_hidden *h)
 {
-  const struct kern_value *sum = &k->v[v];
-  if (sum->kind != KERN_MAP || sum->op != OP_ADD) return false;
-  const struct kern_value *m = &k->v[sum->in[0]], *rest = &k->v[sum->in[1]];
-  if (m->kind != KERN_MAP || m->op != OP_MASK || rest->kind != KERN_MAP || rest->op != OP_ADD_SCALAR || rest->a.scalar > LOWEST_SHOWN) return false;
-  if (!is_scaled(k, rest->in[0], m->in[1], -rest->a.scalar)) return false;
-  h->root = v, h->shown = m->in[0], h->condition = m->in[1];
+  struct kern_keep keep;
+  if (!kern_is_keep(k, &k->v[v], &keep) || keep.scalar > LOWEST_SHOWN) return false;
+  h->root = v, h->shown = keep.x, h->condition = keep.condition;
   return true;
 }
 

@@ -41,7 +41,7 @@ static struct kern_access access_of(const struct kern_making *m, const struct pl
   const struct tensor *t = &m->n->kernels->tensors[a->tensor];
   struct kern_access x = {
       .tensor = a->tensor, .type = m->store ? m->store[a->tensor] : t->dtype, .elements = norm_elements(m->n, a->tensor), .offset = a->offset};
-  x.index = norm_is_index(m->n, a->tensor);
+  x.index = norm_is_index(m->n, a->tensor), x.truth = t->dtype == BOOL && !x.index;
   for (int i = 0; i < m->n->nletters; i++) x.stride[m->first + i] = a->stride[i];
   for (int i = 0; i < m->n->block->ngrid; i++) x.stride[grid_axis(m, i)] = a->grid[i];
   for (int i = 0; i < m->n->block->nloop; i++) {

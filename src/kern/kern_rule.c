@@ -1,4 +1,4 @@
-// Applies rules. A rule is applied to the values in order and makes a new list, repeatedly, until no rule changes anything.
+// Applies rules. A rule is applied to the values in order and makes a new list, repeatedly, until no rule changes anything. `select` comes once, last.
 #include "kern/kern_rule.h"
 
 #include <string.h>
@@ -55,9 +55,10 @@ int kern_rewrite(struct kern *k, unsigned rules)
   for (int round = 0; fired && round < ROUNDS; round++) {
     fired = 0;
     for (int r = 0; r < KERN_RULES; r++)
-      if (rules >> r & 1) fired += apply(k, (enum kern_rule)r);
+      if (rules >> r & 1 && r != KERN_RULE_SELECT) fired += apply(k, (enum kern_rule)r);
     all += fired;
   }
+  if (rules & KERN_BIT(SELECT)) all += apply(k, KERN_RULE_SELECT);
   k->mem = mem;
   if (all) k->v = arena_copy(mem, k->v, sizeof *k->v * (size_t)k->nvalues), k->cap = k->nvalues;
   arena_close(&scratch);

@@ -2,6 +2,7 @@
 // operator's constant as its second operand; those of two arguments, and some with constants, have signs there.
 #include "lower/lower_emit.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct {
@@ -51,6 +52,14 @@ static void with_constant(struct text *t, const char *name, const char *out, con
   emit_binary(t, name, out, x, constant);
 }
 
+// An infinite limit changes nothing: NaN goes through both ways.
+static void clamp(struct text *t, const struct attrs *a, const char *out, const char *x)
+{
+  const bool below = a->lo > -INFINITY, above = a->hi < INFINITY;
+  if (below || !above) with_constant(t, "max", out, x, a->lo);
+  if (above) with_constant(t, "min", out, below ? out : x, a->hi);
+}
+
 // True where op has a row; constants are given as attributes of the operator.
 static bool pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y)
 {
@@ -60,7 +69,7 @@ static bool pointwise(struct text *t, enum op op, const struct attrs *a, const c
     emit_unary(t, named(unary_name, UN_COUNT, OP_FLOOR), out, out);
   }
   if (op == OP_CLAMP || op == OP_WHOLE)
-    with_constant(t, "max", out, op == OP_WHOLE ? out : x, a->lo), with_constant(t, "min", out, out, a->hi);
+    clamp(t, a, out, op == OP_WHOLE ? out : x);
   else if (!name)
     return false;
   else if (op_rows[op].most > 1)
@@ -87,6 +96,13 @@ static void power(struct text *t, double c, const char *out, const char *x)
   emit_unary(t, "exp2.approx", out, c == 1 ? x : out);
 }
 
+// `scalar` everywhere, and x over it where c is not 0. out is neither x nor c.
+static void select(struct text *t, double scalar, const char *out, const char *x, const char *c)
+{
+  text_line(t, "%%%s <- Init<%#.17g>()", out, scalar);
+  emit_binary(t, binary_name[BI_KEEP], out, x, c);
+}
+
 void emit_map(struct text *t, const struct kern_value *v, const char *out, const char *x, const char *y)
 {
   const char *tile = kern_op(v->op).tile;
@@ -94,6 +110,8 @@ void emit_map(struct text *t, const struct kern_value *v, const char *out, const
     pointwise(t, (enum op)v->op, &v->a, out, x, y);
   else if (tile)
     emit_unary(t, tile, out, x);
+  else if (v->op == KERN_SELECT)
+    select(t, v->a.scalar, out, x, y);
   else
     (v->op == KERN_GUARD ? guard : power)(t, v->a.scalar, out, x);
 }

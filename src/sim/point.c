@@ -24,7 +24,8 @@ enum { ROOM = 16 * LANES * 8 }; // bytes of the widest piece
   {                                                                  \
     EACH                                                             \
     {                                                                \
-      double x = a[l], y = b[l];                                     \
+      const double x = a[l], y = b[l], z = out[l];                   \
+      (void)z;                                                       \
       out[l] = value;                                                \
     }                                                                \
   }
@@ -63,8 +64,9 @@ static int64_t integer(int op, int64_t x, int64_t y)
 void point_binary(int op, enum tile_type t, const void *a, const void *b, void *out)
 {
   if (num_floats(&tile_types[t])) {
-    double x[LANES], y[LANES], z[LANES];
+    double x[LANES], y[LANES], z[LANES] = {0};
     num_load(t, a, x), num_load(t, b, y);
+    if (op == BI_KEEP) num_load(t, out, z);
     binary[op](x, y, z);
     num_store(t, z, out);
   } else {
@@ -145,10 +147,11 @@ enum go sem_unary(struct warp *w, const struct sim_atom *a)
 enum go sem_binary(struct warp *w, const struct sim_atom *a)
 {
   int width = a->t->width;
-  uint8_t in[2][ROOM], out[ROOM];
+  uint8_t in[3][ROOM], out[ROOM];
   size_t row = row_bytes(&a->op[0]);
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
     const uint8_t *x = walk_load(&it, 1, width, in[0]), *y = walk_load(&it, 2, width, in[1]);
+    if (a->t->row->sum) memcpy(out, walk_load(&it, 0, width, in[2]), row * (size_t)width);
     for (int i = 0; i < width; i++) point_binary(a->t->op, a->op[0].type, x + (size_t)i * row, y + (size_t)i * row, out + (size_t)i * row);
     walk_store(&it, 0, width, out);
     worked(w, a, width, width);

@@ -119,6 +119,8 @@ static const struct {
     {"dot",
      "kern {\n letters a0=4 a1=8\n v0 = load f16 t0[8] + 0 + a1*1\n v1 = load f16 t1[32] + 0 + a0*1 + a1*4\n v2 = mul v0 v1\n v3 = sum{a1} v2\n"
      " save v3 f32 t2[4] + 0 + a0*1\n}\n"},
+    {"select", "kern {\n letters a0=4\n v0 = load f16 t0[4] + 0 + a0*1\n v1 = load f16 t1[4] + 0 + a0*1\n v2 = const 0.25\n v3 = less v2 v1\n"
+               " v4 = mask v0 v3\n v5 = mul_scalar(8) v3\n v6 = add_scalar(-8) v5\n v7 = add v4 v6\n save v7 f32 t2[4] + 0 + a0*1\n}\n"},
     {"associate", "kern {\n letters a0=4 a1=8 a2=2 a3=5\n v0 = load f16 t0[32] + 0 + a0*8 + a1*1\n v1 = load f16 t1[16] + 0 + a1*2 + a2*1\n"
                   " v2 = load f16 t2[10] + 0 + a2*5 + a3*1\n v3 = load f16 t3[40] + 0 + a1*5 + a3*1\n v4 = product{a2}{} v1 v2\n v5 = neg v4\n"
                   " v6 = add v5 v3\n v7 = product{a1}{} v0 v6\n save v7 f32 t4[20] + 0 + a0*5 + a3*1\n}\n"},
@@ -234,9 +236,9 @@ static void random_kernels(void **state)
     rewritten(&mem, "all rules", &k, ~0u);
     arena_close(&mem);
   }
-  for (int r = 0; r < KERN_RULES; r++) { // random kernels have no running maxima, no variances and no conditions on rows
+  for (int r = 0; r < KERN_RULES; r++) { // random kernels have no running maxima, no variances, no conditions on rows and no `keep`
     if (!fired[r] &&
-        !((KERN_BIT(RUNNING) | KERN_BIT(LIMIT) | KERN_BIT(MOMENTS) | KERN_BIT(DIFFERENCE) | KERN_BIT(SUMS) | KERN_BIT(WEIGHTS)) >> r & 1))
+        !((KERN_BIT(RUNNING) | KERN_BIT(LIMIT) | KERN_BIT(MOMENTS) | KERN_BIT(DIFFERENCE) | KERN_BIT(SUMS) | KERN_BIT(WEIGHTS) | KERN_BIT(SELECT)) >> r & 1))
       fail_msg("%s never did anything", kern_rule_name((enum kern_rule)r));
   }
 }

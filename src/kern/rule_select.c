@@ -1,0 +1,36 @@
+// The rule `select`: operator `keep` of graphs is mask(x, c) + (s - s c), as other rules read it. If c is a condition, which is 0 or 1, that is one
+// choice of x or s. No product is left, so x may be infinite or NaN where c is 0.
+#include "kern/kern_rule.h"
+
+static bool is_scaled(const struct kern *k, int v, int x, double by)
+{
+  const struct kern_value *m = &k->v[v];
+  return kern_is_map(m, OP_MUL_SCALAR) && m->in[0] == x && m->a.scalar <= by && m->a.scalar >= by;
+}
+
+bool kern_is_keep(const struct kern *k, const struct kern_value *v, struct kern_keep *out)
+{
+  if (kern_is_map(v, KERN_SELECT)) return *out = (struct kern_keep){v->in[0], v->in[1], v->a.scalar}, true;
+  if (!kern_is_map(v, OP_ADD)) return false;
+  const struct kern_value *m = &k->v[v->in[0]], *rest = &k->v[v->in[1]];
+  if (!kern_is_map(m, OP_MASK) || !kern_is_map(rest, OP_ADD_SCALAR) || !is_scaled(k, rest->in[0], m->in[1], -rest->a.scalar)) return false;
+  return *out = (struct kern_keep){m->in[0], m->in[1], rest->a.scalar}, true;
+}
+
+static bool is_condition(const struct kern *k, int v)
+{
+  const struct kern_value *x = &k->v[v];
+  if (x->kind == KERN_SPREAD) return is_condition(k, x->in[0]);
+  if (x->kind == KERN_LOAD) return x->at.truth;
+  if (x->kind != KERN_MAP) return false;
+  if (x->op == OP_MUL || x->op == OP_MASK || x->op == OP_MAXIMUM) return is_condition(k, x->in[0]) && is_condition(k, x->in[1]);
+  return kern_op(x->op).flags & BRACKET;
+}
+
+bool rule_select(struct kern *k, const struct kern_value *v, int *out)
+{
+  struct kern_keep keep;
+  if (kern_is_map(v, KERN_SELECT) || !kern_is_keep(k, v, &keep) || !is_condition(k, keep.condition)) return false;
+  const struct attrs a = {.scalar = keep.scalar};
+  return *out = kern_map(k, KERN_SELECT, &a, keep.x, keep.condition, v->about), true;
+}
