@@ -106,3 +106,28 @@ def test_weights_are_wide_where_they_meet_what_is(programs):
     texts = sorted((p.text for p in e.programs), key=lambda t: "relu" in t)
     assert len(texts) == 2 and "bf16" not in texts[0] and "matmul" in texts[0], e
     assert "f32" not in texts[1].replace("bf16", "") and "matmul" in texts[1], e
+
+
+class Hidden(nn.Module):
+    """Layers of attention with one mask of booleans, as torch hands it to cuDNN: of 0 and a finite number, once a layer."""
+
+    def __init__(self, low):
+        super().__init__()
+        self.low, self.layers = low, nn.ModuleList(nn.Linear(128, 128) for _ in range(3))
+
+    def forward(self, x, shown):
+        def number(n):
+            return torch.scalar_tensor(n, dtype=x.dtype, device=x.device)
+        for layer in self.layers:
+            bias = torch.where(shown, number(0.), number(self.low)).expand(2, 2, 64, 64)
+            q = layer(x).view(2, 64, 2, 64).transpose(1, 2)
+            x = aten._scaled_dot_product_cudnn_attention(q, q, q, bias, False)[0].transpose(1, 2).reshape(2, 64, 128)
+        return x
+
+
+@pytest.mark.parametrize("low, dtype", [(-65504., "bf16"), (-float("inf"), "bool")])
+def test_a_mask_of_finite_numbers_is_made_once_for_all_layers(programs, low, dtype):
+    e = programs(Hidden(low), [torch.randn(2, 64, 128), torch.rand(2, 1, 64, 64) > 0.5], torch.bfloat16)
+    assert e.programs and all(f": {dtype}[2, 1, 64, 64]" in p.text for p in e.programs), e
+    chosen = [n.why for n in e.left if n.operator == "aten.where.self"]
+    assert ("a mask that several layers share, made once" in chosen) == (dtype == "bf16"), e

@@ -5,6 +5,8 @@ to each row. Attention then needs none, or is causal, and kernels skip what is h
 """
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import fx
 
@@ -147,7 +149,14 @@ def _share(graph):
     for node, kept in same.items():
         if kept is not node:
             node.replace_all_uses_with(kept)
-            kept.meta["mica_shared"] = "" if is_light(kept) or constant(kept) is not None else SHARED
+            copied = is_light(kept) and not _is_of_finite_numbers(kept)
+            kept.meta["mica_shared"] = "" if copied or constant(kept) is not None else SHARED
+
+
+def _is_of_finite_numbers(node):
+    """A choice between two finite constants. Programs read these numbers. If one is -inf, they read the booleans, and need no such tensor."""
+    numbers = [constant(a) for a in node.args[1:]] if name_of(node.target) == "aten.where.self" else []
+    return len(numbers) == 2 and all(n is not None and math.isfinite(n) for n in numbers)
 
 
 def _of_masks(graph):
