@@ -13,6 +13,7 @@ the difference to the model in float64, and how many nodes Mica took. On a GPU (
 `autotune`, its search for the best products, which takes minutes; `onnxruntime` on a CPU, which has no products of bf16. `ratio` is the time of the
 fastest peer over Mica's. `_first` are the seconds of a first call, each with empty caches, and `first_ratio` those of Mica over Inductor's. If no
 node is taken, Mica and Inductor run the same code, and their ratio is noise.
+--kernels FILE keeps the kernels of a call on a GPU, a row for each kernel of each way: launches and microseconds of a call.
 With $MICA_GPU_LOCK several of these commands share a GPU: they time one after the other, but compile side by side, which makes first calls longer.
 """
 import argparse
@@ -34,6 +35,7 @@ import torch
 import torch_models as models
 from commit import commit
 from torch._inductor.utils import fresh_cache
+from torch_kernels import kernels
 
 import mica
 import mica.torch
@@ -231,6 +233,10 @@ def row(name, gpu, given, how):
     for way in ("eager", *peers, "mica"):
         runs.add_way(way, given)
     times = runs.timed(given.rounds)
+    if gpu and given.kernels:
+        with open(given.kernels, "a", newline="") as file:
+            csv.writer(file).writerows([name, how, way, f"{launches:g}", f"{us:.1f}", kernel]
+                                       for way, call in runs.calls.items() for kernel, launches, us in kernels(call))
     out = {"model": name, "how": how, "dtype": str(dtype_of(gpu, given)).removeprefix("torch."),
            "device": torch.cuda.get_device_name() if gpu else platform.processor() or platform.machine()}
     median = {}
@@ -261,6 +267,7 @@ def main():
     arguments.add_argument("--take", choices=("faster", "all"), default="faster")
     arguments.add_argument("--peers", default="inductor", help="with commas: " + ", ".join(PEERS))
     arguments.add_argument("--why", action="store_true", help="when what is done, and what became of each node, on standard error")
+    arguments.add_argument("--kernels", help="a CSV file for the kernels of a call on a GPU")
     arguments.add_argument("--until", type=float, help="seconds after which no further row is begun")
     given = arguments.parse_args()
     if set(given.peers.split(",")) - set(PEERS):
