@@ -63,7 +63,7 @@ static void constants(const struct mega_plan *p, bool panels, int block, const s
           x->rows, x->workers, g->warps, block - g->warps * 32, x->stages, (long long)m->stage_room);
   str_add(out, "#define WORLD %d\n", x->world);
   str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d, CALM = %d;\n", x->ntensors, x->nops,
-          p->nnodes, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages), MEGACUDA_CALM);
+          p->nnodes, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages), MIN(MEGACUDA_CALM, x->stages));
   str_add(out, "constexpr int NODE_ROW = %d, WAIT_ROW = %d, PUBLISH_ROW = %d; // bytes\n", MEGACUDA_NODE_ROW, MEGACUDA_WAIT_ROW,
           MEGACUDA_PUBLISH_ROW);
   str_add(out,

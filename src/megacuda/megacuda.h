@@ -27,7 +27,7 @@ struct megacuda_given {
   int warps; // that consume, of a block
   int steps; // that the cache has room for
 };
-enum { MEGACUDA_FLIGHT = 4, MEGACUDA_CALM = 1 };       // copies of a block at once; of pieces that are not taken yet
+enum { MEGACUDA_FLIGHT = 4, MEGACUDA_CALM = 2 };       // copies of a block at once; of pieces that are not taken yet
 enum { MEGACUDA_WARPS = 8, MEGACUDA_OTHER_WARPS = 2 }; // that consume; the producer's and the publisher's
 enum { MEGACUDA_SUMS = 256 };                          // floats a row for the sums of a batch of tiles
 enum { MEGACUDA_CHOICES = 32 };                        // experts that a row chooses, at most: a lane has one
