@@ -61,10 +61,10 @@ static int plain_softmax(struct rewrite *w, int x, int dim)
 // -max(-x): whatever is known of maxima, running ones too, is known of minima.
 static int smallest(struct rewrite *w, int x, int dim) { return one(w, OP_NEG, along(w, OP_MAX, one(w, OP_NEG, x), dim)); }
 
-// The maximum m is taken off in both forms, since no later pass can mend an exponential inside a logarithm. It is finite: a row that
-// is -inf, or has an inf, is its own logarithm.
+// In the stable form the maximum m is finite: a row that is -inf, or has an inf, is its own logarithm.
 static int log_of_sum(struct rewrite *w, int x, int dim)
 {
+  if (!w->stable) return one(w, OP_LOG, along(w, OP_SUM, one(w, OP_EXP, x), dim));
   double most = dtype_largest(w->to->tensors[x].dtype);
   int m = limited(w, along(w, OP_MAX, x, dim), -most, most);
   return two(w, OP_ADD, one(w, OP_LOG, along(w, OP_SUM, one(w, OP_EXP, two(w, OP_SUB, x, m)), dim)), m);

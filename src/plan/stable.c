@@ -49,11 +49,12 @@ static bool try_as(const struct attempt *as, const struct graph *g, struct graph
   struct attempt a = *as;
   int status = attempt(&a, g, out);
   const bool share = status && a.may && !as->sharing, clamp = !status && a.joined && !as->clamped;
+  const bool bound = a.wants_bound && !as->bounded;
   if (!status && !clamp) return true;
   arena_reset(as->mem, m);
   if (status && a.done > best->done) *best = a;
-  a = *as, a.sharing |= share, a.clamped |= clamp;
-  return (share || clamp) && try_as(&a, g, out, best);
+  a = *as, a.sharing |= share, a.clamped |= clamp, a.bounded |= bound;
+  return (share || clamp || bound) && try_as(&a, g, out, best);
 }
 
 // Tries both kinds of maximum along these dimensions. The failure that went furthest gives the reason.

@@ -10,6 +10,7 @@
 //              the loop must rescale what they hold
 //   clamped    of a part that is -inf everywhere, exp(s - m) is exp(-inf + inf): NaN, where the whole row has a softmax. With a
 //              finite m it is 0. Maxima of whole rows need not be: their softmax is NaN
+//   bounded    m is no infinity, so that log(exp(m) x) can be m + log(x)
 //   stored     F was read from what an earlier kernel saved, so parts with different maxima may meet here
 //   sharing    the target may be computed again, in a kernel that reads a rescaled tensor: there it takes the factor of that tensor
 #ifndef MICA_PLAN_STABLE_H
@@ -28,15 +29,17 @@ struct attempt {
   struct arena *mem;
   const struct graph *target_graph;
   int target_node;
-  unsigned dims; // dimensions of s along which m is the maximum
-  bool running;  // m is a running maximum over the for-loop
-  bool clamped;  // m is at least the lowest number, since parts of a row may be -inf everywhere
-  bool joined;   // parts with separate maxima were combined
-  bool sharing;  // other kernels that compute the target again use the factor that they read
-  bool may;      // one could
-  int cancelled; // quotients in which the factor cancelled
-  int done;      // number of nodes processed, to find the failure that went furthest
-  char why[160]; // reason of the failure
+  unsigned dims;    // dimensions of s along which m is the maximum
+  bool running;     // m is a running maximum over the for-loop
+  bool clamped;     // m is at least the lowest number, since parts of a row may be -inf everywhere
+  bool bounded;     // m is a number of the dtype: a logarithm adds it
+  bool wants_bound; // one would
+  bool joined;      // parts with separate maxima were combined
+  bool sharing;     // other kernels that compute the target again use the factor that they read
+  bool may;         // one could
+  int cancelled;    // quotients in which the factor cancelled
+  int done;         // number of nodes processed, to find the failure that went furthest
+  char why[160];    // reason of the failure
 };
 
 // A graph being rebuilt.

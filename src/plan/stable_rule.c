@@ -26,6 +26,23 @@ static void give_factor(struct scaled *out, int nout, const struct scaled *x, in
 
 // ---- elementwise ----
 
+// log(y) is degree * F + log(x), where y is exp(degree * F) x. F is finite: of a row that is -inf, or has an inf, the logarithm is that.
+// Elements that share a maximum have no logarithms of their own: those of all but the largest may be 0.
+static int rule_log(struct site *s, const struct node *n, struct scaled *x, struct scaled *out)
+{
+  struct attrs a = attrs_default(OP_MUL_SCALAR);
+  const struct shape *shape = old_shape(s, n->in[0]);
+  int F = x->F, t;
+  a.scalar = x->degree;
+  for (int i = 0; i < shape->n; i++)
+    if (factor_extent(s, x, i) != shape->d[i]) return give_up(s, "it takes logarithms of elements that share a maximum");
+  if (!s->a->bounded) return s->a->wants_bound = true, give_up(s, "the maximum that a logarithm adds is not finite");
+  if (x->degree != 1 && site_once(s, OP_MUL_SCALAR, F, -1, &a, &F)) return NO;
+  if (site_add(s, OP_LOG, 1, &x->t, &n->a, &t) || site_add(s, OP_ADD, 2, (const int[]){t, F}, NULL, &out->t)) return NO;
+  s->a->cancelled++;
+  return OK;
+}
+
 static int map_one(struct site *s, const struct node *n, const struct scaled *x, int *degree)
 {
   *degree = x->degree;
@@ -54,6 +71,7 @@ static int map_two(struct site *s, const struct node *n, const struct scaled *x,
 
 static int rule_map(struct site *s, const struct node *n, struct scaled *x, struct scaled *out)
 {
+  if (n->op == OP_LOG) return rule_log(s, n, x, out);
   int degree = 0, status = n->nin == 1 ? map_one(s, n, x, &degree) : map_two(s, n, x, &degree);
   if (status || copy_node(s, n, x, out)) return NO;
   give_factor(out, 1, n->nin == 2 && !x[0].degree ? &x[1] : x, degree);
@@ -210,6 +228,14 @@ static int rule_accum(struct site *s, const struct node *n, struct scaled *x, st
 
 // ---- the target, inputs, outputs, nested graphs ----
 
+// m within the numbers of its dtype.
+static int bound(struct site *s, int *m)
+{
+  struct attrs a = attrs_default(OP_CLAMP);
+  a.hi = dtype_largest(s->g->tensors[*m].dtype), a.lo = -a.hi;
+  return site_once(s, OP_CLAMP, *m, -1, &a, m);
+}
+
 // m, but at least the lowest number of fp32.
 static int clamp(struct site *s, int *m)
 {
@@ -229,7 +255,7 @@ static int rule_target(struct site *s, const struct node *n, const struct scaled
   if (x->degree) return not_linear(s, n);
   for (a.dim = old_shape(s, n->in[0])->n - 1; a.dim >= 0; a.dim--)
     if ((s->a->dims >> a.dim & 1) && site_once(s, OP_MAX, m, -1, &a, &m)) return NO;
-  if (s->a->clamped && clamp(s, &m)) return NO;
+  if (s->a->bounded ? bound(s, &m) : s->a->clamped && clamp(s, &m)) return NO;
   if (s->a->running && site_once(s, OP_ACCUM_MAX, m, -1, NULL, &m)) return NO;
   if (site_add(s, OP_SUB, 2, (const int[]){x->t, m}, NULL, &diff) || site_add(s, OP_EXP, 1, &diff, NULL, &out->t)) return NO;
   out->degree = 1, out->F = m, out->stored = false;

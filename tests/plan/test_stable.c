@@ -126,6 +126,19 @@ static const struct {
      " Y = block(x=2, y=4) {\n  x = iter(X, imap={x:0, y:1})\n  s = iter(S, imap={x:1})\n  save(reshape(exp(x) / s, [4, 4]), omap={x:0, y:1})\n }\n"
      " return Y }",
      {"max(x, dim=1)", "max("}},
+    {"log of a sum",
+     PROGRAM("X: f32[4, 16]", " return log(sum(exp(X), dim=1))\n"),
+     {"t0 = clamp(max(X, dim=1), ", "exp(X - t0)", "return log(sum(t1, dim=1)) + t0"}},
+    {"log of a softmax", PROGRAM("X: f32[4, 16]", " return X - log(sum(exp(X), dim=1))\n"), {"clamp(max(X, dim=1), ", "log("}},
+    {"log of a square", PROGRAM("X: f32[4, 16]", " return log(square(sum(exp(X), dim=1)))\n"), {"clamp(max(X, dim=1), ", "* 2"}},
+    {"log of a running sum",
+     "graph g {\n X: f32[8, 16]\n O = block(x=2; i=4) {\n  x = iter(X, imap={x:0}, fmap={i:1})\n"
+     "  save(log(accum_sum(exp(x), dim=1)), omap={x:0})\n }\n return O }",
+     {"accum_max(clamp(max(x, dim=1), ", "accum_sum_rescale(", "dim=1)) + t0"}},
+    {"log of sums of parts",
+     "graph g {\n X: f32[8, 16]\n P = block(x=4; i=2) {\n  x = iter(X, imap={x:1}, fmap={i:1})\n"
+     "  save(accum_sum(exp(x), dim=1), omap={x:1})\n }\n return log(sum(P, dim=1)) }",
+     {"accum_max(clamp(max(x, dim=1), ", "return log("}},
 };
 // clang-format on
 
@@ -136,7 +149,9 @@ static const struct {
      "no maximum can be subtracted in exp of kernel node 4: no division cancels"},
     {"program sigmoid { X: f32[4, 8]\n e = exp(-X)\n return 1 / (e + 1) }",
      "no maximum can be subtracted in exp `e`: add_scalar is not linear in it"},
-    {"program lse { X: f32[4, 8]\n e = exp(X)\n return log(sum(e, dim=1)) }", "log is not linear"},
+    {"program bent { X: f32[4, 8]\n e = exp(X)\n return tanh(sum(e, dim=1)) }", "tanh is not linear"},
+    {"program parts { X: f32[4, 8]\n e = exp(X)\n return log(sum(e, dim=1, group=4)), e / sum(e, dim=1) }",
+     "logarithms of elements that share a maximum"},
     {"program other { X: f32[4, 8]\n Y: f32[4, 8]\n e = exp(X)\n return e / sum(Y, dim=1) }", "no division cancels"},
     {"graph others {\n X: f32[8, 16]\n Z: f32[8, 16]\n S = block(x=4) {\n  x = iter(X, imap={x:0})\n  save(sum(exp(x), dim=1), omap={x:0})\n }\n"
      " Y = block(x=2) {\n  z = iter(Z, imap={x:0})\n  s = iter(S, imap={x:0})\n  save(exp(z) / s, omap={x:0})\n }\n return Y }",
