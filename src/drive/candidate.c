@@ -118,7 +118,12 @@ int run_stable(const struct pass_on *on, struct err *e)
 int run_thread_graphs(const struct pass_on *on, struct err *e)
 {
   struct graph *whole;
-  TRY(thread_graphs(on->j->mem, on->x->g, &whole, e));
+  const struct graph *g = on->x->g;
+  if (on->j->target.kind == TARGET_CPU) {
+    TRY(thread_again(on->j->mem, g, &whole, e));
+    g = whole;
+  }
+  TRY(thread_graphs(on->j->mem, g, &whole, e));
   TRY(graph_check(whole, e));
   return on->x->g = whole, OK;
 }

@@ -3,6 +3,7 @@
 //   group    block operators that become one thread graph; every operator is in one, mostly alone
 //   thread.c        finds the groups, and builds the block graph again
 //   thread_build.c  makes a THREAD node of a group
+//   thread_again.c  computes values again instead of keeping them
 #ifndef MICA_THREAD_FUSE_H
 #define MICA_THREAD_FUSE_H
 
@@ -26,6 +27,8 @@ struct thread_block {
   struct err *e;
 };
 
+void thread_needs(struct thread_block *b); // fills `needs`
+bool node_needs(const struct thread_block *b, int node, int on);
 int group_size(const struct thread_block *b, int group);
 bool group_reads(const struct thread_block *b, int group, int tensor);  // from outside
 bool group_result(const struct thread_block *b, int group, int tensor); // made inside, read outside

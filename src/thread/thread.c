@@ -18,12 +18,12 @@ static const struct fuse_row rows[FUSES] = {
 #undef FUSE
 };
 
-static bool depends(const struct thread_block *b, int node, int on)
+bool node_needs(const struct thread_block *b, int node, int on)
 {
   return b->needs[(size_t)node * (size_t)b->words + (size_t)on / 64] >> (on % 64) & 1;
 }
 
-static void find_needs(struct thread_block *b)
+void thread_needs(struct thread_block *b)
 {
   b->words = (b->g->nnodes + 63) / 64;
   b->needs = NEWS(b->mem, uint64_t, (size_t)b->words * (size_t)b->g->nnodes + 1);
@@ -70,7 +70,7 @@ static bool path_through_others(const struct thread_block *b, int one, int two)
     bool reads = false, read = false;
     for (int i = 0; i < b->g->nnodes; i++) {
       if (b->group[i] != one && b->group[i] != two) continue;
-      reads |= depends(b, x, i), read |= depends(b, i, x);
+      reads |= node_needs(b, x, i), read |= node_needs(b, i, x);
     }
     if (reads && read) return true;
   }
@@ -203,7 +203,7 @@ static int fuse_block(struct arena *mem, const struct graph *above, struct node 
   graph_axes(b.to, g->ngrid, g->grid, g->nloop, g->loop);
   b.group = NEWS(&tmp, int, g->nnodes + 1), b.moved = NEWS(&tmp, int, g->ntensors + 1);
   for (int t = 0; t < g->ntensors; t++) b.moved[t] = -1;
-  find_needs(&b);
+  thread_needs(&b);
   find_groups(&b);
   int s = put_all(&b, above, holder);
   if (!s) holder->sub = b.to;

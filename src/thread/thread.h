@@ -8,6 +8,9 @@
 // Rewrites every BLOCK node of kernel graph g; the result is a complete muGraph that computes the same.
 int thread_graphs(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
 
+// thread_again.c, before it on a CPU: cheap values of long rows are computed again instead of kept in tiles.
+int thread_again(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
+
 // The same of a graph whose thread graphs may be others: they are made flat first. *out is g where there is none.
 int thread_canonical(struct arena *mem, const struct graph *g, const struct graph **out, struct err *e);
 

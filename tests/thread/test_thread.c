@@ -118,6 +118,52 @@ static void fuses_what_the_rules_say(void **state)
   }
 }
 
+#define ROWS(type, body) \
+  "graph g { X: " type "[8, 64]\n Y: f32[8, 64]\n W: f32[64, 4]\n R: f32[8, 1]\n O = block(x=2) { x = iter(X, imap={x:0})\n " body " }\n return O }"
+
+static const struct {
+  const char *name, *text;
+  int subs; // subtractions in the result
+} again[] = {
+    {"a norm", ROWS("f32", "c = x - mean(x, dim=1)\n save(c / sqrt(mean(square(c), dim=1)), omap={x:0})"), 2},
+    {"two operators", ROWS("f32", "c = (x - mean(x, dim=1)) * 2\n save(c / sqrt(mean(square(c), dim=1)), omap={x:0})"), 2},
+    {"both operands", ROWS("f32", "c = x - mean(x, dim=1)\n save(c * c + mean(square(c), dim=1), omap={x:0})"), 1},
+    {"a small tensor", ROWS("f32", "r = iter(R, imap={x:0})\n c = x - r\n save(c / sum(c, dim=1), omap={x:0})"), 2},
+    {"narrow numbers", ROWS("f16", "c = x - mean(x, dim=1)\n save(c / sqrt(mean(square(c), dim=1)), omap={x:0})"), 2},
+    {"narrow numbers, two operators", ROWS("f16", "c = (x - mean(x, dim=1)) * 2\n save(c / sqrt(mean(square(c), dim=1)), omap={x:0})"), 1},
+    {"too much work", ROWS("f32", "c = exp(x - max(x, dim=1))\n save(c / sum(c, dim=1), omap={x:0})"), 1},
+    {"two large tensors", ROWS("f32", "y = iter(Y, imap={x:0})\n c = x - y\n save(c / sum(c, dim=1), omap={x:0})"), 1},
+    {"no reduction between", ROWS("f32", "c = x - mean(x, dim=1)\n save(square(c) + c, omap={x:0})"), 1},
+    {"a product reads it", ROWS("f32", "w = iter(W)\n c = x - mean(x, dim=1)\n save(matmul(c, w) / sum(square(c), dim=1), omap={x:0})"), 1},
+    {"it is saved",
+     "graph g { X: f32[8, 64]\n A, B = block(x=2) { x = iter(X, imap={x:0})\n c = x - mean(x, dim=1)\n save(c, omap={x:0})\n"
+     " save(c / sum(square(c), dim=1), omap={x:0}) }\n return A, B }",
+     1},
+};
+
+static int count_subs(const struct graph *g)
+{
+  int n = 0;
+  for (int i = 0; i < g->nnodes; i++) n += g->nodes[i].sub ? count_subs(g->nodes[i].sub) : g->nodes[i].op == OP_SUB;
+  return n;
+}
+
+static void computes_again(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(again); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct graph *g = graph_of(&mem, again[i].text), *out;
+    if (thread_again(&mem, g, &out, &e) || graph_check(out, &e)) fail_msg("%s: %s", again[i].name, e.text);
+    out = fused(&mem, again[i].name, out);
+    if (count_subs(out) != again[i].subs) fail_msg("%s: %d subtractions", again[i].name, count_subs(out));
+    same_values(&mem, again[i].name, g, out);
+    assert_same_function(again[i].name, g, out);
+    arena_close(&mem);
+  }
+}
+
 static const struct graph *flat(struct arena *mem, const char *name, const struct graph *g)
 {
   struct err e = {0};
@@ -311,6 +357,8 @@ static void random_blocks_compute_the_same(void **state)
       threads += count_threads(t);
       same_values(&mem, "random", g, t);
       same_values(&mem, "random", g, flat(&mem, "random", t));
+      assert_int_equal(thread_again(&mem, g, &t, &e), OK);
+      same_values(&mem, "random", g, fused(&mem, "random", t));
     }
     arena_close(&mem);
   }
@@ -321,6 +369,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(fuses_what_the_rules_say),
+      cmocka_unit_test(computes_again),
       cmocka_unit_test(flat_graphs_compute_the_same),
       cmocka_unit_test(parts_become_a_dimension),
       cmocka_unit_test(others_are_refused),
