@@ -18,6 +18,7 @@ static json_t *target_json(const struct target *t, const char *doc)
                 t->device, "cores", t->cores, "lanes", t->lanes, "l1", (json_int_t)t->l1, "l2", (json_int_t)t->l2, "l3", (json_int_t)t->l3, "scratch",
                 (json_int_t)t->scratch, "memory", (json_int_t)t->memory, "bandwidth", t->bandwidth, "cache_bandwidth", t->cache_bandwidth, "flops",
                 t->flops, "exp_rate", t->exp_rate, "launch", t->launch, "link", t->link, "meeting", t->meeting);
+  if (t->kind == TARGET_CPU) json_object_set_new(v, "pair_flops", json_real(t->pair_flops));
   if (t->kind == TARGET_GPU)
     json_object_update_new(v, json_pack("{s:i, s:I, s:I, s:i, s:i, s:i, s:f, s:f, s:o}", "arch", t->arch, "shared_processor",
                                         (json_int_t)t->shared_processor, "registers", (json_int_t)t->registers, "threads", t->threads, "blocks",
@@ -47,8 +48,8 @@ static void print_host(const struct target *t, const char *doc)
   printf("  %d threads, vectors of %d f32, caches %lld KiB, %lld KiB, %lld KiB, memory %lld MiB\n", t->cores, t->lanes, (long long)t->l1 >> 10,
          (long long)t->l2 >> 10, (long long)t->l3 >> 10, (long long)t->memory >> 20);
   printf("  a block may keep %lld KiB\n", (long long)t->scratch >> 10);
-  printf("  measured: copy %.1f GB/s, from cache %.1f GB/s, %.1f Gflop/s, %.2f G exp/s, launch %.1f us\n", 1e-9 * t->bandwidth,
-         1e-9 * t->cache_bandwidth, 1e-9 * t->flops, 1e-9 * t->exp_rate, 1e6 * t->launch);
+  printf("  measured: copy %.1f GB/s, from cache %.1f GB/s, %.1f Gflop/s, of bf16 %.1f, %.2f G exp/s, launch %.1f us\n", 1e-9 * t->bandwidth,
+         1e-9 * t->cache_bandwidth, 1e-9 * t->flops, 1e-9 * target_products(t, true), 1e-9 * t->exp_rate, 1e6 * t->launch);
 }
 
 // The installed GPUs; none without a driver.

@@ -189,7 +189,7 @@ static json_t *ranks_json(const struct job *j)
 static json_t *share_json(const struct job *j)
 {
   const struct graph *g = j->stable;
-  double bytes = 0, flops = 0;
+  double bytes = 0, flops = 0, matrix = 0;
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
     const struct tensor *t = &g->tensors[n->op == OP_OUTPUT ? n->in[0] : n->out];
@@ -197,9 +197,10 @@ static json_t *share_json(const struct job *j)
     if (n->op == OP_INPUT || n->op == OP_OUTPUT) bytes += size * dtype_bytes(t->dtype);
     if (op_rows[n->op].rule != RULE_CONTRACT) continue;
     const struct shape *a = &g->tensors[n->in[0]].shape;
-    flops += op_rows[n->op].cost * size * (double)a->d[a->n - 1];
+    const double own = op_rows[n->op].cost * size * (double)a->d[a->n - 1];
+    flops += own, matrix += own / target_products(&j->host, g->tensors[n->in[n->nin - 1]].dtype == BF16);
   }
-  double copy = bytes / j->host.bandwidth, matrix = flops / j->host.flops, bound = MAX(copy, matrix);
+  double copy = bytes / j->host.bandwidth, bound = MAX(copy, matrix);
   return json_pack("{s:s, s:o, s:o, s:o, s:o}", "of", copy >= matrix ? "copy bandwidth" : "matrix rate", "best", real(bound / j->best.timing.median),
                    "baseline", real(bound / j->base.timing.median), "bytes", real(bytes), "flops", real(flops));
 }

@@ -5,7 +5,7 @@
 // So the kernel copies a misaligned operand that several rows share; one that many rows share is packed in any case.
 // An accumulator that is the product's only reader is added to directly.
 // A second operand of bf16 is packed in pairs for the instruction that multiplies two of them at once. It reads the first operand in bf16 too; sums
-// are fp32.
+// are fp32. Few rows read a second operand of 16-bit numbers where it is, and widen it in registers.
 #include "gen/emit.h"
 
 enum { DOT_ROWS = 4 };     // rows up to which dot products with a transposed operand are faster than transposing it
@@ -15,9 +15,9 @@ enum { MANY_ROWS = 128 };  // rows from which packing pays although the operand 
 
 struct matmul_product {
   int64_t m, n, k;
-  int lead;                                          // number of remaining leading dimensions
-  struct view a, b, c;                               // broadcast to the leading dimensions
-  enum second { PLAIN, PACKED, TURNED, PAIRS } kind; // form of the second operand
+  int lead;                                               // number of remaining leading dimensions
+  struct view a, b, c;                                    // broadcast to the leading dimensions
+  enum second { PLAIN, PACKED, TURNED, PAIRS, FEW } kind; // form of the second operand
   bool add;
 };
 
@@ -36,16 +36,24 @@ static struct view operand_copy(struct block *b, int tensor, const struct view *
   return t;
 }
 
-// A copy in bf16 of a first operand whose rows are not words of pairs.
+// A copy in bf16 of a first operand whose rows are not words of pairs. A row of odd length ends with a zero.
 static struct view narrow_copy(struct block *b, int tensor, const struct view *v)
 {
   struct place *p = &b->operand[tensor];
   if (p->kind == PLACE_VIEW && !p->packed && p->v.dtype == BF16) return p->v;
-  struct view t = tile_new(b, block_name(b, "h", tensor), &v->shape, stage_of(b, tensor), false);
+  const enum stage st = stage_of(b, tensor);
+  const int last = v->shape.n - 1;
+  struct shape words = v->shape;
+  words.d[last] = (v->shape.d[last] + 1) / 2;
+  struct view t = tile_new(b, block_name(b, "h", tensor), &words, st, false);
   t.ptr = arena_printf(b->mem, "((uint16_t *)%s)", t.ptr), t.dtype = BF16;
-  tile_copy(b, v, &t, stage_of(b, tensor));
-  *p = (struct place){PLACE_VIEW, false, 0, t};
-  return t;
+  for (int i = 0; i < last; i++) t.stride[i] *= 2;
+  t.shape.d[last] = 2 * words.d[last];
+  const struct view numbers = view_cut(b->mem, &t, last, 0, v->shape.d[last]), end = view_cut(b->mem, &t, last, t.shape.d[last] - 1, 1);
+  if (v->shape.d[last] % 2) tile_fill(b, &end, 0, st);
+  tile_copy(b, v, &numbers, st);
+  *p = (struct place){PLACE_VIEW, false, 0, numbers};
+  return numbers;
 }
 
 // Packed by m_pack_b, or in pairs by m_pack_pairs, whose words are half as many.
@@ -57,7 +65,7 @@ static struct view packed(struct block *b, int tensor, const struct view *v)
   int n = v->shape.n;
   struct shape words = v->shape;
   bool turned = v->stride[n - 1] != 1;
-  if (v->dtype == BF16) words.d[n - 2] /= 2, words.d[n - 1] = (words.d[n - 1] + 15) / 16 * 16;
+  if (v->dtype == BF16) words.d[n - 2] = (words.d[n - 2] + 1) / 2, words.d[n - 1] = (words.d[n - 1] + 15) / 16 * 16;
   struct view t = tile_new(b, block_name(b, "p", tensor), &words, st, false);
   const char *src = v->ptr, *dst = t.ptr;
   int depth = depth_of(b, st);
@@ -105,7 +113,7 @@ static bool has_words(const struct view *v, int along)
 static bool by_pairs(const struct view *v, int64_t rows)
 {
   int n = v->shape.n;
-  return v->dtype == BF16 && rows > DOT_ROWS && v->shape.d[n - 2] % 2 == 0 && (v->stride[n - 1] == 1 || has_words(v, n - 2));
+  return v->dtype == BF16 && rows > DOT_ROWS && (v->stride[n - 1] == 1 || v->stride[n - 2] == 1);
 }
 
 static struct view second(struct block *b, int tensor, int64_t rows, enum second *kind)
@@ -115,6 +123,10 @@ static struct view second(struct block *b, int tensor, int64_t rows, enum second
   *kind = PLAIN;
   if (rows <= DOT_ROWS && v.stride[n - 2] == 1 && v.shape.d[n - 2] >= 16 && !rows_contiguous(&v)) {
     *kind = TURNED;
+    return v;
+  }
+  if (rows <= DOT_ROWS && (v.dtype == F16 || v.dtype == BF16) && v.stride[n - 1] == 1) {
+    *kind = FEW;
     return v;
   }
   if (by_pairs(&v, rows)) {
@@ -137,7 +149,7 @@ static struct view first(struct block *b, int tensor, int64_t cols, enum second 
   struct view v = b->place[tensor].v;
   int row = v.shape.n - 2;
   bool dots = kind == TURNED;
-  if (kind == PAIRS) return v.dtype == BF16 && has_words(&v, row + 1) ? v : narrow_copy(b, tensor, &v);
+  if (kind == PAIRS) return v.dtype == BF16 && v.shape.d[row + 1] % 2 == 0 && has_words(&v, row + 1) ? v : narrow_copy(b, tensor, &v);
   bool again = stage_of(b, tensor) == BEFORE && b->iterations > 1, aliased = v.stride[row] % 256 == 0 || v.stride[row + 1] % 256 == 0;
   bool scattered = on_device(&v) && v.shape.d[row] > 1 && (aliased || !view_is_dense(&v));
   if (dots && v.stride[row + 1] != 1) return operand_copy(b, tensor, &v, true);
@@ -177,6 +189,9 @@ static void product_print(struct block *b, struct matmul_product *p, enum stage 
   if (p->kind == TURNED)
     line(s, depth, "m_gemm_bt%s(%lld, %lld, %lld, %s, %lld, %s, %lld, %s, %lld, %d);",
          p->b.dtype == F32 ? "" : arena_printf(b->mem, "_%s", dtype_name(p->b.dtype)), m, n, k, at[0], ars, at[1], ldb, at[2], ldc, p->add);
+  else if (p->kind == FEW)
+    line(s, depth, "m_gemm_few_%s(%lld, %lld, %lld, %s, %lld, %lld, %s, %lld, %s, %lld, %d);", dtype_name(p->b.dtype), m, n, k, at[0], ars, acs,
+         at[1], ldb, at[2], ldc, p->add);
   else if (p->kind == PAIRS)
     line(s, depth, "m_gemm_pairs(%lld, %lld, %lld, %s, %lld, %s, %s, %lld, %d);", m, n, k, at[0], ars, at[1], at[2], ldc, p->add);
   else if (p->kind == PACKED && acs == 1)

@@ -245,23 +245,32 @@ M_FN int m_panel_width(int vecs, int p)
   return (vecs / panels + (p < vecs % panels)) * M_W;
 }
 
-/* Packs K x N of bf16 numbers for m_gemm_pairs: panel after panel, each K / 2 rows of words. A word has the numbers of
- * rows k and k + 1 of its column. K is even. */
+/* n numbers from p as words of two, zeros behind; p may be at any address of a number. */
+M_FN m_vec m_words(const uint16_t *p, int n)
+{
+  m_vec w = {0};
+  if (n >= 2 * M_W)
+    memcpy(&w, p, sizeof w);
+  else if (n > 0)
+    memcpy(&w, p, (size_t)n * 2);
+  return w;
+}
+
+/* Packs K x N of bf16 numbers for m_gemm_pairs: panel after panel, each (K + 1) / 2 rows of words. A word has the
+ * numbers of rows k and k + 1 of its column; a row after an odd last one is zeros. */
 M_FN_OUT void m_pack_pairs(int K, int N, const uint16_t *B, ptrdiff_t ldb, float *dst)
 {
-  int vecs = (N + M_W - 1) / M_W;
+  int vecs = (N + M_W - 1) / M_W, words = (K + 1) / 2;
   for (int k = 0; k < K; k += 2)
     for (int p = 0, col = 0; col < N; p++) {
       int width = m_panel_width(vecs, p);
-      float *to = dst + (ptrdiff_t)col * (K / 2) + k / 2 * width;
+      float *to = dst + (ptrdiff_t)col * words + k / 2 * width;
       const uint16_t *from = B + k * ldb + col;
       for (int v = 0; v < width; v += M_W) {
         m_hvec even = {0}, odd = {0};
         int n = N - col - v < M_W ? N - col - v : M_W;
-        if (n == M_W)
-          memcpy(&even, from + v, sizeof even), memcpy(&odd, from + ldb + v, sizeof odd);
-        else
-          memcpy(&even, from + v, (size_t)n * 2), memcpy(&odd, from + ldb + v, (size_t)n * 2);
+        memcpy(&even, from + v, n == M_W ? sizeof even : (size_t)n * 2);
+        if (k + 1 < K) memcpy(&odd, from + ldb + v, n == M_W ? sizeof odd : (size_t)n * 2);
         m_uvec low = __builtin_convertvector(even, m_uvec), high = __builtin_convertvector(odd, m_uvec);
         m_store(to + v, (m_vec)(low | high << 16));
       }
@@ -269,22 +278,65 @@ M_FN_OUT void m_pack_pairs(int K, int N, const uint16_t *B, ptrdiff_t ldb, float
     }
 }
 
-/* The same of an operand that is stored transposed, [N][K], where pairs are words already. ldb is even. */
+/* The same of an operand that is stored transposed, [N][K], where pairs lie side by side. */
 M_FN_OUT void m_pack_pairs_t(int K, int N, const uint16_t *B, ptrdiff_t ldb, float *dst)
 {
-  int vecs = (N + M_W - 1) / M_W;
+  int vecs = (N + M_W - 1) / M_W, words = (K + 1) / 2;
   for (int p = 0, col = 0; col < N; p++) {
-    int width = m_panel_width(vecs, p), n = N - col < width ? N - col : width;
-    m_load_tile_t(n, K / 2, (const float *)(const void *)(B + col * ldb), ldb / 2, dst + (ptrdiff_t)col * (K / 2), width);
+    int width = m_panel_width(vecs, p);
+    for (int v = 0; v < width; v += M_W)
+      for (int w = 0; w < words; w += M_W) {
+        m_vec r[M_W];
+        for (int i = 0; i < M_W; i++) r[i] = col + v + i < N ? m_words(B + (col + v + i) * ldb + 2 * w, K - 2 * w) : (m_vec){0};
+        m_transpose(r);
+        for (int i = 0; i < M_W && w + i < words; i++) m_store(dst + (ptrdiff_t)col * words + (w + i) * width + v, r[i]);
+      }
     col += width;
   }
 }
 
-/* C (+)= A B of bf16 numbers with sums in fp32; B from m_pack_pairs; K and lda are even. */
+/* C (+)= A B of bf16 numbers with sums in fp32; B from m_pack_pairs; lda is even. After an odd number of columns a row
+ * of A has a zero. */
 M_FN void m_gemm_pairs(int M, int N, int K, const uint16_t *A, ptrdiff_t lda, const float *B, float *C, ptrdiff_t ldc, int acc)
 {
-  m_product(M, N, (m_prod){(const float *)(const void *)A, B, C, lda / 2, 1, 0, ldc, K / 2, acc, M_W, 0, 1});
+  m_product(M, N, (m_prod){(const float *)(const void *)A, B, C, lda / 2, 1, 0, ldc, (K + 1) / 2, acc, M_W, 0, 1});
 }
+
+/* C (+)= A B of at most four rows of A with rows of 16-bit numbers, which are widened in registers. Rows of B are visited
+ * M_FEW at a time over the whole width, in the order of memory, and C is a tile in cache, as in m_gemm_stream. */
+#define M_FEW 16
+#define M_GEMM_FEW(name, load, loadn)                                                                                                          \
+  M_FN void name##_step(int M, int nv, int n, int K, const float *A, ptrdiff_t ars, ptrdiff_t acs, const uint16_t *B, ptrdiff_t ldb, float *C, \
+                        ptrdiff_t ldc, int acc)                                                                                                \
+  {                                                                                                                                            \
+    m_vec c[4][2];                                                                                                                             \
+    M_UNROLL                                                                                                                                   \
+    for (int i = 0; i < M; i++) M_UNROLL                                                                                                       \
+    for (int v = 0; v < nv; v++) c[i][v] = acc ? m_loadn(C + i * ldc + v * M_W, n) : (m_vec){0};                                               \
+    for (int k = 0; k < K; k++, B += ldb) M_UNROLL                                                                                             \
+    for (int v = 0; v < nv; v++) {                                                                                                             \
+      m_vec b = n == M_W ? load(B + v * M_W) : loadn(B + v * M_W, n);                                                                          \
+      __builtin_prefetch(B + M_FEW * ldb + v * M_W);                                                                                           \
+      M_UNROLL                                                                                                                                 \
+      for (int i = 0; i < M; i++) c[i][v] += m_splat(A[i * ars + k * acs]) * b;                                                                \
+    }                                                                                                                                          \
+    M_UNROLL                                                                                                                                   \
+    for (int i = 0; i < M; i++) M_UNROLL                                                                                                       \
+    for (int v = 0; v < nv; v++) m_storen(C + i * ldc + v * M_W, n, c[i][v]);                                                                  \
+  }                                                                                                                                            \
+  M_FN void name(int M, int N, int K, const float *A, ptrdiff_t ars, ptrdiff_t acs, const uint16_t *B, ptrdiff_t ldb, float *C, ptrdiff_t ldc, \
+                 int acc)                                                                                                                      \
+  {                                                                                                                                            \
+    for (int k = 0; k < K; k += M_FEW) {                                                                                                       \
+      int rows = K - k < M_FEW ? K - k : M_FEW, j = 0;                                                                                         \
+      const float *a = A + k * acs;                                                                                                            \
+      const uint16_t *b = B + k * ldb;                                                                                                         \
+      for (; j + 2 * M_W <= N; j += 2 * M_W) name##_step(M, 2, M_W, rows, a, ars, acs, b + j, ldb, C + j, ldc, acc || k);                      \
+      for (; j < N; j += M_W) name##_step(M, 1, N - j < M_W ? N - j : M_W, rows, a, ars, acs, b + j, ldb, C + j, ldc, acc || k);               \
+    }                                                                                                                                          \
+  }
+M_GEMM_FEW(m_gemm_few_f16, m_ld_f16, m_ldn_f16)
+M_GEMM_FEW(m_gemm_few_bf16, m_ld_bf16, m_ldn_bf16)
 
 /* row i of x times f[i * fstep]; in a running softmax most factors are 1, whose rows stay untouched */
 M_FN void m_scale_rows(int rows, int cols, float *x, ptrdiff_t ld, const float *f, ptrdiff_t fstep)

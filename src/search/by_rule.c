@@ -19,7 +19,7 @@ static double by_rule_cost(const struct graph *p, const struct target *t)
     if (op_rows[n->op].rule == RULE_IO)
       bytes += size * dtype_bytes(x->dtype);
     else if (n->op == OP_MATMUL)
-      seconds += op_rows[n->op].cost * size * (double)p->tensors[n->in[1]].shape.d[0] / t->flops;
+      seconds += op_rows[n->op].cost * size * (double)p->tensors[n->in[1]].shape.d[0] / target_products(t, p->tensors[n->in[1]].dtype == BF16);
     else
       seconds += cost_rules(t)->operate(t, size, op_rows[n->op].cost);
   }

@@ -40,9 +40,10 @@ static struct search_term product_term(const struct model *m, const struct work 
 {
   double k = (double)size_of(z, w->over), batch = (double)size_of(z, w->batch);
   double rows = (double)size_of(z, w->rows), cols = (double)size_of(z, w->cols);
-  double one_core = m->t->flops / m->t->cores, lanes = m->t->lanes;
-  double efficiency = 0.97 * k / (k + 2) * (rows < 2 ? 0.5 : rows / (rows + 0.1)) * cols / (lanes * ceil(cols / lanes));
-  double bytes = 4 * batch * (k * cols * ceil(rows / 16) + rows * k); // the right operand streams from cache
+  double one_core = target_products(m->t, w->pairs) / m->t->cores, lanes = m->t->lanes;
+  double steps = w->pairs ? ceil(k / 2) : k; // of a word of two numbers
+  double efficiency = 0.97 * steps / (steps + 2) * (rows < 2 ? 0.5 : rows / (rows + 0.1)) * cols / (lanes * ceil(cols / lanes));
+  double bytes = batch * k * ((w->pairs ? 2 : 4) * cols * ceil(rows / 16) + 4 * rows); // the right operand streams from cache
   double once = fmax(2 * batch * rows * cols * k / (one_core * efficiency), bytes / (m->t->cache_bandwidth / m->t->cores));
   return (struct search_term){.compute = times_of(w, z) * (once + START)};
 }
@@ -119,7 +120,9 @@ static double library_seconds(const struct target *t, const struct graph *p, con
     const struct shape *x = &p->tensors[n->in[0]].shape;
     double rows = (double)x->d[x->n - 2], k = (double)x->d[x->n - 1], flops = 2 * (double)shape_size(&out->shape) * k;
     work = flops / (0.85 * t->flops * rows / (rows + 3) * k / (k + 12));
-    if (rows < 32) bytes *= 1.6; // packing is not amortized
+    if (rows < 32) bytes *= 1.6;     // packing is not amortized
+    for (int i = 0; i < n->nin; i++) // copies in fp32, for BLAS
+      if (p->tensors[n->in[i]].dtype != F32) bytes += 8 * (double)shape_size(&p->tensors[n->in[i]].shape);
   } else {
     work = seconds_of(t, (double)MAX(shape_size(&out->shape), shape_size(&p->tensors[n->in[0]].shape)), op_rows[n->op].cost);
   }
@@ -133,5 +136,6 @@ const struct cost_rules cost_cpu = {.term = term_of,
                                     .operate = seconds_of,
                                     .fits = may_fit,
                                     .spills = may_spill,
+                                    .pairs = true,
                                     .lattice = 64,
                                     .fill = 1};

@@ -351,7 +351,8 @@ struct work {                                                     // of one valu
   int kind, device;                                               // device: what LOAD reads
   int looped;                                                     // whether it is repeated in each iteration
   int elem;                                                       // bytes of an element of the tile; 0: no tile is filled
-  int feeds, folds;                                               // set if the rules ask. LOAD: a product reads the tile; PASS: elements are summed
+  int16_t feeds, folds;                                           // set if the rules ask. LOAD: a product reads the tile; PASS: elements are summed
+  int16_t pairs, spare;                                           // PRODUCT: the second operand is in bf16
 };
 enum { MAX_ROOTS = 6 };
 struct works { // works of a kernel, in the order of its values
@@ -362,6 +363,8 @@ struct model {
   const struct target *t;
   const struct device *dev;
 };
+// Whether products read it in bf16, where it lies. Tiles are fp32.
+bool value_is_bf16(const struct model *m, const struct search_value *v);
 void work_open(struct arena *mem, const struct model *m, struct table *t);
 // The work of the kernel that computes `roots` according to p.
 void work_of(const struct table *t, const struct pick *p, const int *roots, int nroots, struct works *w);
@@ -397,6 +400,7 @@ struct cost_rules { // rules of a kind of target
   int64_t step;                                                           // loop step if no extent is good; 0: unchanged
   int lattice;                                                            // number of sizes that are tried first
   bool feeds;                                                             // works have `feeds` and `folds`
+  bool pairs;                                                             // works have `pairs`
   int spread;                                                             // number of plans with other sizes that are listed for each plan
   double fill;                                                            // least number of blocks for each core in a chain
 };

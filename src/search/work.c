@@ -11,12 +11,19 @@ static struct work load_work(const struct model *m, const struct search_value *v
       .feeds = feeds, .kind = WORK_LOAD, .device = v->leaf, .looped = v->phase == VARYING, .elem = m->dev[v->leaf].has ? 4 : 0, .stored = v->stored};
 }
 
-static struct work product_work(const struct table *t, const struct search_value *v, const struct deriv *d)
+bool value_is_bf16(const struct model *m, const struct search_value *v)
+{
+  const int input = v->leaf < 0 ? -1 : m->dev[v->leaf].input;
+  return input >= 0 && m->s->p->tensors[input].dtype == BF16;
+}
+
+static struct work product_work(const struct model *m, const struct table *t, const struct search_value *v, const struct deriv *d)
 {
   mask a = t->v[d->a].stored, b = t->v[d->b].stored, over = a & all_of(d->cls), batch = a & b & ~over;
   return (struct work){.kind = WORK_PRODUCT,
                        .looped = v->phase == VARYING,
                        .elem = 4,
+                       .pairs = cost_rules(m->t)->pairs && value_is_bf16(m, &t->v[d->b]),
                        .stored = v->stored,
                        .over = over,
                        .batch = batch,
@@ -85,7 +92,7 @@ void work_open(struct arena *mem, const struct model *m, struct table *t)
     if (v->leaf >= 0) t->load_work[i] = intern(t, &x, load_work(m, v, feeds[i]));
     t->save_work[i] = intern(t, &x, (struct work){.kind = WORK_SAVE, .rows = v->has});
     for (int k = v->der; k >= 0; k = t->d[k].next)
-      t->deriv_work[k] = intern(t, &x, t->d[k].op == OP_MATMUL ? product_work(t, v, &t->d[k]) : pass_work(m, t, v, &t->d[k]));
+      t->deriv_work[k] = intern(t, &x, t->d[k].op == OP_MATMUL ? product_work(m, t, v, &t->d[k]) : pass_work(m, t, v, &t->d[k]));
   }
   t->work = arena_copy(mem, found, sizeof *found * (size_t)t->nwork);
   arena_close(&scratch);

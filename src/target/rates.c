@@ -13,6 +13,7 @@ const struct rates_work *rates_work(void)
 {
 #if defined(__x86_64__)
   __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512bf16")) return &rates_bf16;
   if (__builtin_cpu_supports("avx512f")) return &rates_avx512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &rates_avx2;
 #endif
@@ -74,6 +75,7 @@ void rates_measure(struct target *t)
   t->bandwidth = 2.0 * COPY / fastest(&lab, work->copy);
   t->cache_bandwidth = cores * CACHE_ROUNDS * 4 * (double)cached_floats(&lab) / fastest(&lab, work->read_cache);
   t->flops = cores * FMA_STEPS * FMA_CHAINS * 2 * work->lanes / fastest(&lab, work->multiply_add);
+  if (work->multiply_pairs) t->pair_flops = cores * FMA_STEPS * FMA_CHAINS * 4 * work->lanes / fastest(&lab, work->multiply_pairs);
   t->exp_rate = cores * (double)EXP_FLOATS * EXP_STEPS / fastest(&lab, work->exponential);
   t->launch = fork_join(t);
   t->link = t->bandwidth, t->meeting = t->launch;
@@ -85,6 +87,7 @@ void rates_typical(struct target *t)
 {
   double cores = t->cores, clock = 2.5e9;
   t->flops = cores * clock * 2 * t->lanes * (t->lanes == 16 ? 1 : 2);
+  if (rates_work()->multiply_pairs) t->pair_flops = 2 * t->flops;
   t->cache_bandwidth = cores * clock * 24; // of the second level
   t->bandwidth = MIN(cores, 4) * 10e9;
   t->exp_rate = cores * clock * t->lanes / 16;

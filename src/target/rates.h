@@ -15,10 +15,11 @@ struct lab {
 struct rates_work { // a thread's share, with vectors of so many floats
   int lanes;
   void (*copy)(struct lab *, int worker), (*read_cache)(struct lab *, int worker), (*multiply_add)(struct lab *, int worker),
+      (*multiply_pairs)(struct lab *, int worker), // of bf16; NULL: no instruction does
       (*exponential)(struct lab *, int worker);
 };
-extern const struct rates_work rates_plain, rates_avx2, rates_avx512; // the latter two on x86-64 alone
-const struct rates_work *rates_work(void);                            // the widest that this processor has
+extern const struct rates_work rates_plain, rates_avx2, rates_avx512, rates_bf16; // the latter three on x86-64 alone
+const struct rates_work *rates_work(void);                                        // the widest that this processor has
 
 static inline size_t cached_floats(const struct lab *lab) { return (size_t)lab->t->l2 / 2 / 64 * 16; }
 

@@ -54,6 +54,7 @@ struct target {
   double bandwidth;       // bytes/s of a copy, read and written bytes counted, all cores
   double cache_bandwidth; // bytes/s from l2, all cores
   double flops;           // fp32 operations/s of fused multiply-adds, all cores; of a GPU fp16 on its tensor cores
+  double pair_flops;      // of a CPU: operations/s of products of bf16, by the instruction that multiplies pairs; 0: there is none
   double exp_rate;        // exponentials/s
   double launch;          // seconds to start and join one grid
   double link;            // bytes/s from one device to the others; on a CPU, whose ranks share one machine, the rate of a copy
@@ -81,6 +82,8 @@ struct target {
   // over that of the GPU on which the model was fitted.
   double lane_rate, special_rate, shared_rate, mma_share;
 };
+// Operations/s of products; bf16: their second operand is.
+static inline double target_products(const struct target *t, bool bf16) { return bf16 && t->pair_flops > t->flops ? t->pair_flops : t->flops; }
 int target_count(void);
 const char *target_name(int i);
 const char *target_doc(int i);

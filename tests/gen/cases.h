@@ -119,6 +119,11 @@ static const struct {
      "  save(n / d, omap={x:0, y:1}) }\n"
      "P, T = block(x=3) { r = iter(R, imap={x:0})\n e = exp(r)\n save(e / sum(e, dim=1), omap={x:0})\n save(max(r, dim=1), omap={x:0}) }\n"
      "return O, P, T }"},
+    {"pairs_of_bf16",
+     "graph g { A: bf16[9, 21]\n B: bf16[21, 40]\n C: bf16[35, 21]\n D: bf16[3, 64]\n E: bf16[64, 72]\n F: f16[64, 40]\n G: f32[4, 64]\n"
+     "O, P, Q, R, S, T = block(x=1) { a = iter(A)\n b = iter(B)\n c = iter(C)\n d = iter(D)\n e = iter(E)\n f = iter(F)\n g = iter(G)\n"
+     "  save(matmul(a, b))\n save(matmul(a, transpose(c)))\n save(matmul(d, e))\n save(matmul(g, f))\n save(matmul(exp(g), e) * 2)\n"
+     "  save(matmul(a * 0.5, b)) }\n return O, P, Q, R, S, T }"},
     {"streamed", "graph g { X: f32[16, 512]\n W: f32[512, 1024]\n Z: f32[3, 512]\n"
                  "Y, V = block(x=4; i=8) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n z = iter(Z, fmap={i:1})\n"
                  "  save(accum(matmul(x, w)) / accum_rms(x, dim=1), omap={x:1})\n save(accum(matmul(z, w)), omap={x:1}) }\n"

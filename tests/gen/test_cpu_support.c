@@ -446,14 +446,33 @@ static void test_products_small(void **state)
       for (int N = 1; N <= 2 * M_PANEL + 1; N += N % M_W == 0 ? 1 : M_W / 2 - 1) one_product(kind, M, N, 5, N & 1);
 }
 
-/* Products of pairs of bf16 numbers: B row by row and transposed, every row count, whole and ragged columns. */
+/* the rows are a constant in generated code */
+#define FEW(name, f)                                                                                                                       \
+  static void name(int M, int N, int K, const float *A, ptrdiff_t ars, ptrdiff_t acs, const uint16_t *B, ptrdiff_t ldb, float *C, int acc) \
+  {                                                                                                                                        \
+    switch (M) {                                                                                                                           \
+    case 1: f(1, N, K, A, ars, acs, B, ldb, C, N, acc); break;                                                                             \
+    case 2: f(2, N, K, A, ars, acs, B, ldb, C, N, acc); break;                                                                             \
+    case 3: f(3, N, K, A, ars, acs, B, ldb, C, N, acc); break;                                                                             \
+    default: f(4, N, K, A, ars, acs, B, ldb, C, N, acc); break;                                                                            \
+    }                                                                                                                                      \
+  }
+FEW(few_f16, m_gemm_few_f16)
+FEW(few_bf16, m_gemm_few_bf16)
+
+/* Products of pairs of bf16 numbers: B row by row and transposed, every row count, whole and ragged columns, even and odd
+ * K. Infinities lie behind the rows of A and B. */
 static void one_product_of_pairs(int M, int N, int K, int turned, int acc)
 {
-  int lda = K + 2, ldb = turned ? K + 2 : N + 1;
+  const uint16_t inf = 0x7f80;
+  int lda = (K + 3) / 2 * 2, ldb = turned ? K + 1 : N + 1;
   uint16_t *a = calloc((size_t)(M * lda), 2), *b = calloc((size_t)((turned ? N : K) * ldb), 2);
-  float *A = random_tile(M * lda), *B = random_tile(K * N), *packed = random_tile(K / 2 * (N + M_W)), *C = random_tile(M * N),
+  float *A = random_tile(M * lda), *B = random_tile(K * N), *packed = random_tile((K + 1) / 2 * (N + M_W)), *C = random_tile(M * N),
         *before = random_tile(M * N);
   for (int i = 0; i < M * lda; i++) a[i] = (uint16_t)(to_bits(A[i]) >> 16), A[i] = from_bits((uint32_t)a[i] << 16);
+  for (int i = 0; i < M; i++)
+    for (int k = K; k < lda; k++) a[i * lda + k] = k == K && K % 2 ? 0 : inf;
+  for (int i = 0; i < (turned ? N : K) * ldb; i++) b[i] = inf;
   for (int k = 0; k < K; k++)
     for (int j = 0; j < N; j++) {
       uint16_t h = (uint16_t)(to_bits(B[k * N + j]) >> 16);
@@ -471,7 +490,34 @@ static void test_products_of_pairs(void **state)
   (void)state;
   for (int turned = 0; turned < 2; turned++)
     for (int M = 1; M <= 2 * 8 + 1; M++)
-      for (int N = 1; N <= 2 * M_PANEL + 1; N += N % M_W == 0 ? 1 : M_W / 2 - 1) one_product_of_pairs(M, N, 6, turned, N & 1);
+      for (int N = 1; N <= 2 * M_PANEL + 1; N += N % M_W == 0 ? 1 : M_W / 2 - 1)
+        for (int K = 5; K <= 2 * M_W + 7; K += K == 6 ? 2 * M_W : 1) one_product_of_pairs(M, N, K, turned, N & 1);
+}
+
+/* Few rows of any strides with rows of bf16 and of f16 numbers. */
+static void one_product_of_few(int M, int N, int K, int half, int acc)
+{
+  int ars = M % 2 ? 1 : K + 1, acs = M % 2 ? M : 1, ldb = N + 3;
+  uint16_t *b = calloc((size_t)(K * ldb), 2);
+  float *A = random_tile(M * (K + 1)), *B = random_tile(K * N), *C = random_tile(M * N), *before = random_tile(M * N);
+  for (int k = 0; k < K; k++)
+    for (int j = 0; j < N; j++) {
+      B[k * N + j] = (float)((k * 7 + j * 3) % 15 - 7) * 0.25f; /* exact in both */
+      (half ? m_store_f16 : m_store_bf16)(b + k * ldb + j, B + k * N + j, 1);
+    }
+  memcpy(before, C, (size_t)(M * N) * sizeof *C);
+  (half ? few_f16 : few_bf16)(M, N, K, A, ars, acs, b, ldb, C, acc);
+  check_product(M, N, K, A, ars, acs, B, N, before, C, N, acc);
+  free(b), free(A), free(B), free(C), free(before);
+}
+
+static void test_products_of_few(void **state)
+{
+  (void)state;
+  for (int half = 0; half < 2; half++)
+    for (int M = 1; M <= 4; M++)
+      for (int N = 1; N <= 4 * M_W + 1; N += N % M_W == 0 ? 1 : M_W / 2 - 1)
+        for (int K = 1; K <= 37; K += 9) one_product_of_few(M, N, K, half, K & 1);
 }
 
 /* constant sizes take the path that generated code takes */
@@ -498,6 +544,7 @@ int main(void)
       cmocka_unit_test(test_f16_widen),       cmocka_unit_test(test_f16_narrow),        cmocka_unit_test(test_bf16),
       cmocka_unit_test(test_load_tile),       cmocka_unit_test(test_reductions),        cmocka_unit_test(test_products_random),
       cmocka_unit_test(test_products_small),  cmocka_unit_test(test_products_constant), cmocka_unit_test(test_products_of_pairs),
+      cmocka_unit_test(test_products_of_few),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -218,6 +218,34 @@ static void wherever_tensors_start(void **state)
   wherever_start(&small_fetches, long_rows, (size_t[]){ROWS, ROWS}, 1, "m_storen(");
 }
 
+// Products of 16-bit numbers read a second operand where it is, or pack it in pairs; no copy in fp32 is made.
+static void products_widen_nothing(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *inputs, *word;
+  } rows[] = {
+      {"bf16[4, 64]\n Y: bf16[64, 72]", "m_gemm_few_bf16(4, 72, 64, "}, {"f32[1, 64]\n Y: bf16[64, 72]", "m_gemm_few_bf16(1, 72, 64, "},
+      {"f16[3, 63]\n Y: f16[63, 40]", "m_gemm_few_f16(3, 40, 63, "},    {"bf16[5, 64]\n Y: bf16[64, 72]", "m_gemm_pairs(5, 72, 64, "},
+      {"bf16[9, 63]\n Y: bf16[63, 72]", "m_gemm_pairs(9, 72, 63, "},    {"f32[9, 63]\n Y: bf16[63, 72]", "m_gemm_pairs(9, 72, 63, "},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct str source = {0};
+    struct graph *g;
+    const char *text =
+        arena_printf(&mem, "graph g { X: %s\n O = block(x=1) { x = iter(X)\n y = iter(Y)\n save(matmul(x, y)) }\n return O }", rows[i].inputs);
+    parse(&mem, text, &g);
+    generate(g, &host, &source, NULL, NULL);
+    const char *kernel = strstr(source.p, "static void test_k0(");
+    assert_non_null(kernel);
+    if (!strstr(kernel, rows[i].word)) fail_msg("%s: no %s\n%s", rows[i].inputs, rows[i].word, kernel);
+    if (strstr(kernel, "m_st_f32") || strstr(kernel, "float *const oy")) fail_msg("%s: a copy in fp32\n%s", rows[i].inputs, kernel);
+    str_free(&source);
+    arena_close(&mem);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -228,6 +256,7 @@ int main(void)
       cmocka_unit_test(names_stay_names),
       cmocka_unit_test(same_text_again),
       cmocka_unit_test(wherever_tensors_start),
+      cmocka_unit_test(products_widen_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,6 +48,33 @@ static void test_rates(void **state)
               t.flops < 1e15);
 }
 
+static bool cpuinfo_has(const char *flag)
+{
+  char row[8192];
+  bool has = false;
+  FILE *f = fopen("/proc/cpuinfo", "r");
+  while (f && !has && fgets(row, sizeof row, f)) has = strstr(row, flag) != NULL;
+  if (f) fclose(f);
+  return has;
+}
+
+// Products of bf16 have a rate where the instruction is there, and that of f32 elsewhere.
+static void test_pair_rate(void **state)
+{
+  (void)state;
+  struct target measured, usual = open_target("cpu");
+  struct err e = {0};
+  assert_int_equal(target_open("cpu", 1, false, &measured, &e), OK);
+  assert_int_equal(usual.pair_flops > 0, cpuinfo_has("avx512_bf16"));
+  assert_int_equal(measured.pair_flops > 0, usual.pair_flops > 0);
+  for (int i = 0; i < target_count(); i++) {
+    struct target t = open_target(target_name(i));
+    assert_true(target_products(&t, false) == t.flops && target_products(&t, true) == MAX(t.flops, t.pair_flops));
+  }
+  usual.pair_flops = 3 * usual.flops;
+  assert_true(target_products(&usual, true) == 3 * usual.flops && target_products(&usual, false) == usual.flops);
+}
+
 static void test_gpus(void **state)
 {
   (void)state;
@@ -183,7 +210,8 @@ static void test_best_for_device(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_list), cmocka_unit_test(test_rates),        cmocka_unit_test(test_gpus),         cmocka_unit_test(test_unknown),
-      cmocka_unit_test(test_own),  cmocka_unit_test(test_other_device), cmocka_unit_test(test_unfit_device), cmocka_unit_test(test_best_for_device)};
+      cmocka_unit_test(test_list),         cmocka_unit_test(test_rates),        cmocka_unit_test(test_pair_rate),
+      cmocka_unit_test(test_gpus),         cmocka_unit_test(test_unknown),      cmocka_unit_test(test_own),
+      cmocka_unit_test(test_other_device), cmocka_unit_test(test_unfit_device), cmocka_unit_test(test_best_for_device)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
