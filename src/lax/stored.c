@@ -2,6 +2,9 @@
 // once for each block of columns, so that its kernel computes no norm or activation of it. A sum over long rows of such a product, as in a norm
 // behind it, needs more columns than a block has. Another product reads its result many times. So a kernel that makes such a value and reads it
 // saves nothing.
+//
+// Attention is none of these. Scores are sums over the elements of a head, which a block holds, so that a loop makes scores of a few keys at a time.
+// A block has all columns of the values too, and reads each score once.
 #include "lax/piece.h"
 
 enum { ROW = 256 }; // elements, above which a sum takes more than a block of a product
@@ -20,6 +23,12 @@ static bool is_bound(const struct facts *f, const struct node *n)
   const double elements = (double)shape_size(&f->p->tensors[n->out].shape);
   const double operations = op_rows[n->op].cost * elements * (double)left->d[left->n - 1];
   return operations >= f->probe->intensity * (bytes_of(f, n->in[0]) + bytes_of(f, n->in[1]) + bytes_of(f, n->out));
+}
+
+static int64_t last_extent(const struct facts *f, int t)
+{
+  const struct shape *s = &f->p->tensors[t].shape;
+  return s->n ? s->d[s->n - 1] : 1;
 }
 
 static int users(const struct facts *f, int root) { return f->first_user[root + 1] - f->first_user[root]; }
@@ -49,12 +58,12 @@ void find_stored(struct facts *f)
     const enum rule rule = op_rows[n->op].rule;
     if (f->owner[i] < 0 || !n->nout) continue;
     const bool bound = f->bound[i] = is_bound(f, n);
-    bool any = bound, of_sum = rule == RULE_REDUCE;
+    bool any = bound && last_extent(f, n->in[0]) > ROW, of_sum = rule == RULE_REDUCE;
     for (int k = 0; k < n->nin; k++) any |= rule == RULE_MAP && behind[f->root[n->in[k]]], of_sum |= !bound && summed[f->root[n->in[k]]];
     behind[n->out] = any && !of_sum, summed[n->out] = of_sum;
     const int left = f->root[n->in[0]];
     const struct shape *shape = &f->p->tensors[n->in[0]].shape;
-    if (bound && f->owner[f->p->tensors[left].node] >= 0) f->stored[left] = true;
+    if (bound && f->owner[f->p->tensors[left].node] >= 0 && last_extent(f, n->out) > ROW) f->stored[left] = true;
     for (int k = 0; k < n->nin && rule == RULE_CONTRACT; k++) f->stored[f->root[n->in[k]]] |= behind[f->root[n->in[k]]];
     if (rule == RULE_REDUCE && behind[left] && shape->d[n->a.dim] > ROW) f->stored[before_chain(f, behind, left)] = true;
   }

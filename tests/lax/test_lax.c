@@ -482,7 +482,7 @@ static void at_stored_values(void **state)
 {
   (void)state;
   struct arena mem = {0};
-  const struct graph *p = plain(&mem, "program mlp {\n X: f32[4, 64]\n A: f32[64, 512]\n B: f32[512, 32]\n C: f32[32, 64]\n a = matmul(X, A)\n"
+  const struct graph *p = plain(&mem, "program mlp {\n X: f32[4, 320]\n A: f32[320, 512]\n B: f32[512, 288]\n C: f32[288, 320]\n a = matmul(X, A)\n"
                                       " return matmul(relu(matmul(a / sqrt(mean(square(a), dim=1)), B)), C)\n}\n");
   struct court c = {.most_ops = 7, .most_products = 3};
   struct lax_split bytes = probed_split(&mem, p, 0, &(struct lax_probe){hard, NULL, &c, 0});
@@ -498,14 +498,38 @@ static void at_stored_values(void **state)
   arena_close(&mem);
 }
 
+// Scores of attention are sums over a head, and the values have few columns: they are in no memory, however much the products have to do. Longer heads,
+// or more columns of the values, are as other products.
+static void attention_is_not_stored(void **state)
+{
+  (void)state;
+  static const struct {
+    int head, columns, parts;
+  } rows[] = {{64, 64, 1}, {256, 256, 1}, {320, 64, 2}, {64, 320, 2}};
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    const int d = rows[i].head, n = rows[i].columns;
+    const char *text = arena_printf(&mem,
+                                    "program attention {\n Q: f32[8, %d]\n K: f32[%d, 512]\n V: f32[512, %d]\n"
+                                    " return matmul(softmax(matmul(Q, K), dim=1), V)\n}\n",
+                                    d, d, n);
+    const struct graph *p = plain(&mem, text);
+    struct court c = {.most_ops = 9, .most_products = 2};
+    struct lax_split s = probed_split(&mem, p, 0, &(struct lax_probe){hard, NULL, &c, 0.01});
+    if ((s.n > 1) != (rows[i].parts > 1)) fail_msg("heads of %d, values of %d: %d parts", d, n, s.n);
+    check_values(&mem, p, joined(&mem, p, &s));
+    arena_close(&mem);
+  }
+}
+
 // Products of one operand are one part, although the last is written behind what follows the others.
 static void products_of_one_operand(void **state)
 {
   (void)state;
   struct arena mem = {0};
   const struct graph *p =
-      plain(&mem, "program attention {\n X: f32[32, 16]\n A: f32[16, 16]\n B: f32[16, 16]\n C: f32[16, 16]\n c: f32[16]\n D: f32[16, 16]\n"
-                  " s = softmax(matmul(matmul(X, A), transpose(matmul(X, B))), dim=1)\n"
+      plain(&mem, "program attention {\n X: f32[32, 320]\n A: f32[320, 320]\n B: f32[320, 320]\n C: f32[320, 320]\n c: f32[320]\n D: f32[320, 320]\n"
+                  " s = softmax(matmul(matmul(X, A), transpose(matmul(X, B))) / 1000, dim=1)\n"
                   " return matmul(matmul(s, matmul(X, C) + c), D)\n}\n");
   struct court court = {.most_ops = 7, .most_products = 3};
   struct lax_split s = probed_split(&mem, p, 0, &(struct lax_probe){hard, NULL, &court, 0.01});
@@ -696,6 +720,7 @@ int main(void)
                                      cmocka_unit_test(joins_blocks),
                                      cmocka_unit_test(behind_a_product),
                                      cmocka_unit_test(at_stored_values),
+                                     cmocka_unit_test(attention_is_not_stored),
                                      cmocka_unit_test(small_tables),
                                      cmocka_unit_test(parts_of_one_product),
                                      cmocka_unit_test(products_of_one_operand)};
