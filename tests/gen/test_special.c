@@ -182,8 +182,37 @@ static void softmax(void **state)
   }
 }
 
+// Logarithms of sums of exponentials, of which a pass takes the maximum off: of rows, over a loop, in parts that are joined later.
+static const char *const logs[] = {
+    "graph g { X: f32[10, 52]\n return log(sum(exp(X), dim=1)) }",
+    "graph g { X: f32[10, 52]\n"
+    "O = block(x=5; i=4) { x = iter(X, imap={x:0}, fmap={i:1})\n save(log(accum_sum(exp(x), dim=1)), omap={x:0}) }\n return O }",
+    "graph g { X: f32[10, 52]\n"
+    "A = block(x=5, y=2; i=2) { x = iter(X, imap={x:0, y:1}, fmap={i:1})\n"
+    "  save(reshape(accum_sum(exp(x), dim=1), [1, 2, 1]), omap={x:1, y:0}) }\n"
+    "O = block(x=5) { a = iter(A, imap={x:1})\n save(reshape(log(sum(a, dim=0)), [2, 1]), omap={x:0}) }\n return O }",
+};
+
+static void logarithms(void **state)
+{
+  (void)state;
+  static double x[SPECIAL_ROWS * COLS];
+  special_fill(x, SPECIAL_ROWS, COLS);
+  for (size_t k = 0; k < COUNT(logs); k++) {
+    struct ran r;
+    run(&r, logs[k], (double *[]){x});
+    for (int i = 0; i < SPECIAL_ROWS; i++) {
+      const double want = log_of_sum(x + i * COLS, COLS);
+      if (isfinite(want) && fabs(want) > FLT_MAX) continue; // infinite in fp32
+      same(logs[k], i, r.got[0][i], r.eval[0][i], want);
+    }
+    arena_close(&r.mem);
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(folds), cmocka_unit_test(more_folds), cmocka_unit_test(softmax)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(folds), cmocka_unit_test(more_folds), cmocka_unit_test(softmax),
+                                     cmocka_unit_test(logarithms)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
