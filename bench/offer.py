@@ -8,8 +8,8 @@ or long, and --families of those of bench/peers, with sizes that models have, on
 line of the report.
 
 A row of the table has the seed (0: NAMED), what build/offer prints, and `known`: the lowest price that any run has seen for the program,
-`space` among them: of a list of --wide plans, with other sizes of each that is cheap. Start a new table when the model has changed. The aim
-is that the best of the first eight costs no more than that: `eight / known` is 1.0.
+`space` among them: of a list of --wide plans, with other sizes of each that is cheap. `commit` is that of the last run. Start a new table
+when the model has changed. The aim is that the best of the first eight costs no more than that: `eight / known` is 1.0.
 """
 import argparse
 import concurrent.futures
@@ -22,6 +22,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from commit import commit  # noqa: E402
 from peers.drawn import draw as draw_families  # noqa: E402
 
 FIELDS = ["program", "parts", "first", "eight", "best", "rank", "offered", "refused", "kernels", "space", "search_s", "price_s"]
@@ -122,12 +123,13 @@ def load(path):
 def merge(table, program, seed, row):
     old = table.get(program, {})
     prices = [float(x) for x in (old.get("known"), row["best"], row["space"]) if x and float(x) > 0]
-    table[program] = dict(row, program=program, seed=old.get("seed", seed), known="%.2f" % min(prices) if prices else "-1")
+    table[program] = dict(row, program=program, seed=old.get("seed", seed), known="%.2f" % min(prices) if prices else "-1",
+                          commit=commit())
 
 
 def save(path, table):
     with open(path, "w") as f:
-        w = csv.DictWriter(f, ["seed"] + FIELDS + ["known"], lineterminator="\n")
+        w = csv.DictWriter(f, ["seed"] + FIELDS + ["known", "commit"], lineterminator="\n")
         w.writeheader()
         w.writerows(table[k] for k in table)
 
