@@ -157,10 +157,10 @@ def samples(timing, f, inputs, trials, device, warm_up):
 
 
 def timed(timing, runs, inputs, trials, device):
-    """The microseconds of each call of each. Calls are the suite's, in rounds that alternate, each in a turn of its own. Each round begins with
-    another one."""
-    from mica.torch.measure import PAUSE, turn
-    with turn():
+    """The microseconds of each call of each. Calls are the suite's, in rounds that alternate, each in a turn of its own on a GPU. Each round begins
+    with another one."""
+    from mica.torch.measure import PAUSE, turn_on
+    with turn_on(device):
         once = max(statistics.mean(samples(timing, f, inputs, 1, device, WARM_UP)) for f in runs.values()) / 1e6
     calls = max(LEAST, min(trials, int(SECONDS / once)))
     rounds = min(ROUNDS, calls // 2)
@@ -168,10 +168,11 @@ def timed(timing, runs, inputs, trials, device):
     names = list(runs)
     for r in range(rounds):
         first = r % len(names)
-        with turn():
+        with turn_on(device):
             for name in names[first:] + names[:first]:
                 took[name] += samples(timing, runs[name], inputs, calls // rounds, device, 1)
-        time.sleep(2 * PAUSE)  # who waits for a turn asks after each pause
+        if device.type == "cuda":
+            time.sleep(2 * PAUSE)  # who waits for a turn asks after each pause
     return took
 
 
@@ -342,7 +343,7 @@ def run(a):
     compiling, timing_cores = cores()
     os.sched_setaffinity(0, compiling)
     from mica.torch import measure
-    from mica.torch.measure import turn
+    from mica.torch.measure import turn_on
     from mica.torch.summary import five_lines
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
     evaluation, timing = a.suite or suite(a.checkout, a.device)
@@ -366,18 +367,18 @@ def run(a):
     evaluation.set_seed(SEED)
     begun = task["get_init_inputs"]()
     evaluation.set_seed(SEED)
-    with turn():
+    with turn_on(device):
         model = drawn(task["Model"], device)(*begun).to(device=device, dtype=torch.float32)
         inputs = inputs_of(SEED)
     with torch.no_grad():
         try:
-            with turn():
+            with turn_on(device):
                 model(*inputs)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
             return nothing("unfit", f"eager mode fails: {error}")
-        with turn():  # before Mica is asked anything
+        with turn_on(device):  # before Mica is asked anything
             unfit = fit(evaluation, model, get_inputs, device)
             if unfit:
                 return nothing("unfit", unfit)
@@ -400,10 +401,10 @@ def run(a):
         os.sched_setaffinity(0, timing_cores)
         # everything is compiled: from here on the GPU is this process's, by turns
         with torch.compiler.set_stance("fail_on_recompile"), contextlib.redirect_stdout(io.StringIO()):
-            with turn():
+            with turn_on(device):
                 check = evaluation.run_and_check_correctness(model, mica, get_inputs, {}, CHECKS, seed=SEED, device=device)
                 free(device)
-            with turn():
+            with turn_on(device):
                 runs, inputs = {"eager": model, "inductor": inductor, "mica": mica}, inputs_of(SEED)
             spent.begin("timing")
             took = timed(timing, runs, inputs, a.trials, device)
@@ -412,10 +413,10 @@ def run(a):
             spent.begin("errors")
             off = {}
             if ended == "wrong" or taken:
-                with turn():
+                with turn_on(device):
                     off = errors(model, runs, inputs)
             if ended == "wrong":
-                with turn():
+                with turn_on(device):
                     other = evaluation.run_and_check_correctness(model, inductor, get_inputs, {}, CHECKS, seed=SEED, device=device)
                     ill = is_near(off) and is_ill(model, inputs, tolerance)
                 why += "; Inductor's results fail the check, too" * (not other.correctness) + "; no program of Mica's is in it" * (not taken)
