@@ -224,10 +224,56 @@ int job_split(struct job *j, struct err *e)
   return walk(j, 0, PASS_SPLIT, e);
 }
 
+// ---- the machine ----
+
+// Elements of inputs and results that a race generates, computes in float64 and compares, in each second; largest share of the time for it.
+static const double HANDLED = 1.5e8, OF_HANDLING = 0.5;
+
+// Nothing is measured if the results cannot be checked once within the time. The model chooses then, as without a GPU.
+static bool too_short(struct job *j)
+{
+  const double elements = (double)signature_of(j->program).elements;
+  if (elements / HANDLED <= OF_HANDLING * clock_most(j)) return false;
+  j->unmeasured = arena_printf(j->mem, "the time, %.3g seconds, is too short to check %.2g elements of inputs and results", clock_most(j), elements);
+  job_warn(j, arena_printf(j->mem, "%s, so no kernel was run; the model chose", j->unmeasured));
+  return j->cut = true;
+}
+
+// The worker of the races starts, and the compiler is looked up.
+static int begin_machine(struct job *j, struct err *e)
+{
+  enum gpu_reference by;
+  TRY(gpu_reference_read(j->opts->reference, &by, e));
+  if (j->target.kind != TARGET_GPU || *j->unmeasured || too_short(j)) return OK;
+  TRY(gpu_machine_begin(j->forge, job_stop(j, STOP_WORK), &j->worker, e));
+  const struct gpu_evaluator_opts o = {.which = by, .worker = j->worker ? gpu_worker_path(j->worker) : NULL, .forge = j->forge};
+  if (by != REFERENCE_CPU) j->evaluator = gpu_evaluator_open(&o);
+  gpu_evaluator_expect(j->evaluator, j->program, job_stop(j, STOP_WORK));
+  return OK;
+}
+
+static int check_machine(struct job *j, struct err *e)
+{
+  const struct gpu_need need = {gpu_runs_on(&j->target), signature_of(j->program).bytes};
+  return j->worker ? gpu_machine_check(j->worker, j->forge, &need, e) : OK;
+}
+
+// The kernels of the program's reference are compiled in a thread, unless the program will be divided: then open_parts does it.
+static void reference_ahead(struct job *j)
+{
+  if (j->stable && graph_ops(j->stable) <= j->opts->max_part_ops)
+    gpu_evaluator_ahead(j->evaluator, gpu_runs_on(&j->target), j->stable, job_stop(j, STOP_WORK));
+}
+
+// The worker opens the device, and the reference is compiled, while plans are read and proved. A machine that cannot race is reported before a search.
 // If a plan fails in the race, the job searches.
 static int walk_to_race(struct job *j, struct err *e)
 {
-  TRY(walk(j, 0, PASS_RACE, e));
+  TRY(walk(j, 0, PASS_EXPAND, e));
+  reference_ahead(j);
+  TRY(walk(j, PASS_EXPAND + 1, PASS_SPLIT, e));
+  TRY(check_machine(j, e));
+  TRY(walk(j, PASS_SPLIT + 1, PASS_RACE, e));
   if (!plans_fell(j)) return OK;
   gpu_session_close(j->session);
   j->session = NULL;
@@ -281,33 +327,6 @@ static void remember(struct job *j, const json_t *report)
   str_free(&text);
 }
 
-// Elements of inputs and results that a race generates, computes in float64 and compares, in each second; largest share of the time for it.
-static const double HANDLED = 1.5e8, OF_HANDLING = 0.5;
-
-// Nothing is measured if the results cannot be checked once within the time. The model chooses then, as without a GPU.
-static bool too_short(struct job *j)
-{
-  const double elements = (double)signature_of(j->program).elements;
-  if (elements / HANDLED <= OF_HANDLING * clock_most(j)) return false;
-  j->unmeasured = arena_printf(j->mem, "the time, %.3g seconds, is too short to check %.2g elements of inputs and results", clock_most(j), elements);
-  job_warn(j, arena_printf(j->mem, "%s, so no kernel was run; the model chose", j->unmeasured));
-  return j->cut = true;
-}
-
-// The GPU and its driver are looked up before the search.
-static int check_machine(struct job *j, struct err *e)
-{
-  const struct gpu_need need = {gpu_runs_on(&j->target), signature_of(j->program).bytes};
-  enum gpu_reference by;
-  TRY(gpu_reference_read(j->opts->reference, &by, e));
-  if (j->target.kind != TARGET_GPU || *j->unmeasured || too_short(j)) return OK;
-  TRY(gpu_machine_open(j->forge, &need, job_stop(j, STOP_WORK), &j->worker, e));
-  const struct gpu_evaluator_opts o = {.which = by, .worker = j->worker ? gpu_worker_path(j->worker) : NULL, .forge = j->forge};
-  if (by != REFERENCE_CPU) j->evaluator = gpu_evaluator_open(&o);
-  gpu_evaluator_expect(j->evaluator, j->program, job_stop(j, STOP_WORK));
-  return OK;
-}
-
 static void warn(struct job *j, json_t *report)
 {
   const struct gpu_evidence seen = gpu_evaluator_evidence(j->evaluator);
@@ -333,8 +352,8 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
   const int last = j->watch->stop_after;
   TRY(recall(j, report, recalled, e)); // recalled: done
   if (*recalled) return warn(j, *report), OK;
+  if (last == NO_PASS || last >= PASS_RACE) TRY(begin_machine(j, e));
   TRY(job_look(j, e));
-  if (last == NO_PASS || last >= PASS_RACE) TRY(check_machine(j, e));
   TRY(walk_to_race(j, e));
   TRY(given_fell(j, e));
   TRY(walk(j, PASS_RACE + 1, PASSES - 1, e));

@@ -36,6 +36,7 @@ struct gpu_evaluator {
   uint64_t approved[MOST_APPROVED]; // hashes of the program's inputs that the referee accepted, in a ring buffer
   int napproved;                    // number of them since the program was set
   char slow[GRAPH_KEY];             // the last program with a run that took too long; "": none
+  struct gpu_ahead *ahead;          // compiles kernels, or NULL
 };
 
 int gpu_reference_read(const char *name, enum gpu_reference *out, struct err *e)
@@ -97,6 +98,13 @@ static int open_worker(struct gpu_evaluator *v, stop_flag stop, struct err *e)
   return status;
 }
 
+// The kernels are in the forge then, and are not compiled twice.
+static void await_ahead(struct gpu_evaluator *v)
+{
+  gpu_ahead_close(v->ahead);
+  v->ahead = NULL;
+}
+
 static int compile(struct gpu_evaluator *v, const struct gpu_facts *f, stop_flag stop, struct err *e)
 {
   struct compile_result results[PLAIN_MODES];
@@ -104,6 +112,7 @@ static int compile(struct gpu_evaluator *v, const struct gpu_facts *f, stop_flag
   const struct patience until = {.stop = stop};
   struct span s;
   span_begin(&s, "stage", "reference kernels");
+  await_ahead(v);
   int status = gpu_forge_codes(&v->mem, v->o.forge, NULL, &until, f->arch, PLAIN_MODES, v->code, results, &stats, e);
   for (int m = 0; m < PLAIN_MODES && status == OK; m++)
     if (results[m].status != OK) *e = results[m].err, status = (int)e->status;
@@ -352,6 +361,14 @@ void gpu_ahead_close(struct gpu_ahead *a)
   if (a) drop_ahead(a);
 }
 
+void gpu_evaluator_ahead(struct gpu_evaluator *v, int arch, const struct graph *g, stop_flag stop)
+{
+  if (!v) return;
+  await_ahead(v);
+  v->ahead = gpu_ahead_open(v, arch, 1, &g, stop);
+  if (v->ahead) mem_keep(v->ahead); // the evaluator closes it
+}
+
 // Frees the device's memory until the next run.
 void gpu_evaluator_rest(struct gpu_evaluator *v)
 {
@@ -377,6 +394,7 @@ struct gpu_evaluator *gpu_evaluator_open(const struct gpu_evaluator_opts *o)
 void gpu_evaluator_close(struct gpu_evaluator *v)
 {
   if (!v) return;
+  await_ahead(v);
   if (!v->w) v->w = v->o.with;
   gpu_worker_close(v->w);
   arena_close(&v->mem);

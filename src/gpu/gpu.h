@@ -215,6 +215,8 @@ void gpu_evaluator_expect(struct gpu_evaluator *v, const struct graph *g, stop_f
 // Compiles the kernels of future references in a thread. The graphs must live as long. NULL: none of them is large enough.
 struct gpu_ahead *gpu_ahead_open(const struct gpu_evaluator *v, int arch, int n, const struct graph *const *g, stop_flag stop);
 void gpu_ahead_close(struct gpu_ahead *a);
+// The same for one graph. The evaluator waits for the thread before it compiles, and when it is closed.
+void gpu_evaluator_ahead(struct gpu_evaluator *v, int arch, const struct graph *g, stop_flag stop);
 void gpu_evaluator_rest(struct gpu_evaluator *v); // frees the device's memory until the next run
 struct reference64_device *gpu_evaluator_device(struct gpu_evaluator *v);
 struct gpu_evidence {       // about all references so far
@@ -323,9 +325,9 @@ struct gpu_need {
   int arch;
   int64_t bytes; // of inputs and outputs
 };
-// Opens a worker for the races, and checks that they are possible: a compiler, a driver that loads its output, the GPU, its memory. Close *out after
-// an error too.
-int gpu_machine_open(struct gpu_forge *f, const struct gpu_need *n, stop_flag stop, struct gpu_worker **out, struct err *e);
+// Starts a worker for the races, and looks up a compiler. The worker opens the device while the caller continues. Close *out after an error too.
+int gpu_machine_begin(struct gpu_forge *f, stop_flag stop, struct gpu_worker **out, struct err *e);
+// Waits for the worker, and checks that races are possible: a driver that loads the compiler's output, the GPU, its memory.
 int gpu_machine_check(struct gpu_worker *w, const struct gpu_forge *f, const struct gpu_need *n, struct err *e);
 
 // ---- race.c ----------------------------------------------------------------------------------------

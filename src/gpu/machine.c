@@ -32,10 +32,9 @@ int gpu_machine_check(struct gpu_worker *w, const struct gpu_forge *f, const str
   return e->status;
 }
 
-int gpu_machine_open(struct gpu_forge *f, const struct gpu_need *n, stop_flag stop, struct gpu_worker **out, struct err *e)
+int gpu_machine_begin(struct gpu_forge *f, stop_flag stop, struct gpu_worker **out, struct err *e)
 {
   const struct gpu_worker_opts o = {.stop = stop};
-  int status = gpu_worker_open(&o, out, e); // it starts while the compiler is looked up
-  if (status == OK) status = gpu_forge_ready(f, e);
-  return status == OK ? gpu_machine_check(*out, f, n, e) : status;
+  TRY(gpu_worker_open(&o, out, e)); // it starts while the compiler is looked up
+  return gpu_forge_ready(f, e);
 }

@@ -61,11 +61,16 @@ int gpu_identity(int device, char out[160], struct err *e)
   return snprintf(out, 160, "a pretended GPU"), OK;
 }
 
-int gpu_machine_open(struct gpu_forge *f, const struct gpu_need *n, stop_flag stop, struct gpu_worker **out, struct err *e)
+int gpu_machine_begin(struct gpu_forge *f, stop_flag stop, struct gpu_worker **out, struct err *e)
 {
   (void)f, (void)stop, (void)e;
-  assert_true(n->arch == 90 && n->bytes > 0);
   return *out = NULL, OK;
+}
+
+int gpu_machine_check(struct gpu_worker *w, const struct gpu_forge *f, const struct gpu_need *n, struct err *e)
+{
+  (void)w, (void)f, (void)n;
+  return err_set(e, ERR_GPU, NOWHERE, "there is no worker to ask");
 }
 
 int gpu_session_open(const struct graph *reference, const struct gpu_race_opts *o, struct gpu_session **out)

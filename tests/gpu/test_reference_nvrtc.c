@@ -73,6 +73,35 @@ static void kernels_are_compiled_ahead(void **state)
   arena_close(&mem);
 }
 
+// An evaluator that compiles ahead waits for it when it is closed; one of small programs, or none, does nothing.
+static void an_evaluator_compiles_ahead(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){0});
+  if (gpu_forge_ready(forge, &e)) skip();
+  const struct graph *g = each_op_graph(&mem, OP_EXP, F32, 0);
+  struct graph *stable;
+  if (graph_expand(&mem, g, true, &stable, &e)) fail_msg("%s", e.text);
+  gpu_evaluator_ahead(NULL, 90, g, NULL);
+  for (int large = 0; large < 2; large++) {
+    struct gpu_evaluator *v = gpu_evaluator_open(&(struct gpu_evaluator_opts){.which = large ? REFERENCE_GPU : REFERENCE_AUTO, .forge = forge});
+    gpu_evaluator_ahead(v, 90, g, NULL);
+    if (large) gpu_evaluator_ahead(v, 90, g, NULL); // again: the first thread has ended
+    gpu_evaluator_close(v);
+    struct code c[PLAIN_MODES];
+    struct compile_result r[PLAIN_MODES];
+    struct compile_stats stats;
+    const struct patience over = {.until = 1e-9}; // nothing is compiled any more
+    for (int m = 0; m < PLAIN_MODES; m++) assert_int_equal(plain_code(&mem, stable, (enum plain_mode)m, &c[m], &e), OK);
+    assert_int_equal(gpu_forge_codes(&mem, forge, NULL, &over, 90, PLAIN_MODES, c, r, &stats, &e), OK);
+    assert_int_equal(stats.recalled, large ? stats.sources : 0);
+  }
+  gpu_forge_close(forge);
+  arena_close(&mem);
+}
+
 // Several threads tell one forge of what they compiled.
 static void threads_share_a_forge(void **state)
 {
@@ -111,6 +140,7 @@ static void threads_share_a_forge(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(each_text_compiles), cmocka_unit_test(kernels_are_compiled_ahead),
+                                     cmocka_unit_test(an_evaluator_compiles_ahead),
                                      cmocka_unit_test(threads_share_a_forge)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
