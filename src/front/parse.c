@@ -101,6 +101,15 @@ static int declared(struct parser *p, int t, struct loc at)
   return OK;
 }
 
+// The scope names the tensor. An error of its shape is made again with the name.
+static int declare(struct parser *p, const struct token *id, enum dtype t, const struct shape *s, int *out)
+{
+  const int status = graph_input(p->scope->g, NULL, t, s, id->at, out, p->e);
+  if (status == OK || p->e->id != ERR_EXTENT) return status;
+  *p->e = (struct err){0};
+  return graph_input(graph_new(p->mem, KERNEL, NULL), arena_printf(p->mem, "%.*s", MIN(id->n, 60), id->p), t, s, id->at, out, p->e);
+}
+
 // Name: f16[2, 256, 64], and what is known of its elements
 static int input(struct parser *p)
 {
@@ -129,7 +138,7 @@ static int input(struct parser *p)
   }
   if (!status) status = parse_close(p, ']', '[', opened);
   struct front_value v = {.kind = TENSORS, .count = 1};
-  if (!status) status = graph_input(p->scope->g, NULL, dtype, &s, id.at, &v.first, p->e);
+  if (!status) status = declare(p, &id, dtype, &s, &v.first);
   if (!status) status = declared(p, v.first, type.at);
   if (!status) status = extent_runs(p, v.first, runs, type.at);
   if (++p->tensors > FRONT_TENSORS && !status) status = err_set(p->e, ERR_LIMIT, id.at, "the program has more than %d tensors", FRONT_TENSORS);

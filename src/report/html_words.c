@@ -92,7 +92,7 @@ static void notices(struct html *h)
   const json_t *gpu = json_object_get(h->r, "gpu");
   if (html_yes(h->r, "stopped"))
     html_raw(h, "<p class=\"notice\">The run was stopped or reached its time limit; this is the best result until then.</p>\n");
-  if (*html_txt(h->r, "left")) html_add(h, "<p class=\"notice\">Left out: %s</p>\n", html_txt(h->r, "left"));
+  if (*html_txt(h->r, "left")) html_add(h, "<p class=\"notice\">Not done: %s</p>\n", html_txt(h->r, "left"));
   if (*html_txt(h->r, "disturbed"))
     html_add(h, "<p class=\"notice\">Disturbed: %s. Times and choice are uncertain; a later run measures again.</p>\n", html_txt(h->r, "disturbed"));
   if (*html_txt(gpu, "unmeasured")) html_add(h, "<p class=\"notice\">Not measured: %s. A cost model ranks.</p>\n", html_txt(gpu, "unmeasured"));

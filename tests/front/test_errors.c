@@ -62,6 +62,7 @@ static const struct row rows[] = {
     {"P:Z: f16[99999999999999999999]", ERR_EXTENT, 2, 8, "beyond 64-bit", ""},
     {"P:Z: f16[1099511627776]", ERR_EXTENT, 2, 8, "1099511627775", ""},
     {"P:Z: f16[4 % 0]", ERR_ATTRIBUTE, 2, 10, "division by zero", ""},
+    {"P:Z: f16[99999999999, 999]", ERR_EXTENT, 2, 1, "input Z [99999999999, 999]", ""},
     {"P:Z: f16[X]", ERR_EXTENT, 2, 8, "not a tensor", ""},
     {"P:Z: f16[1,1,1,1,1,1,1,1,1]", ERR_LIMIT, 2, 24, "at most 8", ""},
     {"P:Z: f16[1099511627775, 1099511627775]", ERR_EXTENT, 2, 1, "2^40", ""},
