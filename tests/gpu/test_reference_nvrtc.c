@@ -140,7 +140,6 @@ static void threads_share_a_forge(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(each_text_compiles), cmocka_unit_test(kernels_are_compiled_ahead),
-                                     cmocka_unit_test(an_evaluator_compiles_ahead),
-                                     cmocka_unit_test(threads_share_a_forge)};
+                                     cmocka_unit_test(an_evaluator_compiles_ahead), cmocka_unit_test(threads_share_a_forge)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
