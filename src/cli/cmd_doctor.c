@@ -153,6 +153,15 @@ static void print_answer(size_t i, int status, const char *found, const struct e
   if (status != OK) printf("%-20s %s\n%-20s do: %s\n", "", checks[i].without, "", *checks[i].todo ? checks[i].todo : e->hint);
 }
 
+static void print_places(const char *places)
+{
+  printf("\nNVIDIA's libraries are looked for in\n");
+  for (size_t n; *places; places += n, places += strspn(places, ", ")) {
+    n = strcspn(places, ",");
+    printf("  %.*s\n", (int)n, places);
+  }
+}
+
 int cmd_doctor(struct cli *c)
 {
   json_t *list = json_array();
@@ -169,7 +178,7 @@ int cmd_doctor(struct cli *c)
   }
   struct str places = {0};
   cuda_library_places(&places);
-  if (output_wants_text(c)) printf("\nNVIDIA's libraries are looked for in: %s\n", str_text(&places));
+  if (output_wants_text(c)) print_places(str_text(&places));
   json_t *root = json_pack("{s:s, s:o, s:s}", "mica", mica_version(), "checks", list, "places", str_text(&places));
   str_free(&places);
   int status = output_json(c, root);

@@ -10,6 +10,7 @@ expect 1 '^MISSING +C compiler +the compiler in CC cannot be executed: /nonexist
 expect 1 'do: .*set CC' env CC=/nonexistent "$MICA" doctor
 mkdir -m 777 "$work/open"
 expect 0 '^missing +database .*can be written by other users' env MICA_DB="$work/open/x.db" "$MICA" doctor
+expect 0 '^  \$CUDA_HOME/lib64$' "$MICA" doctor
 expect 0 '' "$MICA" doctor --quiet --json "$work/doctor.json"
 python3 - "$work/doctor.json" <<'PYTHON' || complain "the answer as JSON"
 import json, sys
