@@ -4,7 +4,7 @@
     dynamo_nodes.py [--suites transformers,timm] [--only REGEX]
 
 Each line has the number of models, the number of nodes, the operator and the reason. Then come the operators alone, and the reasons. Views that cost
-nothing and what is made of weights alone are not counted. The last lines have the nodes of all, and models that failed.
+nothing, masks that are gone, and what is made of weights alone are not counted. The last lines have the nodes of all, and models that failed.
 """
 import argparse
 import collections
@@ -18,9 +18,10 @@ import mica.torch
 from dynamo import MAKE, SEED, SUITES
 from kernelbench_nodes import FREE, only_reasons
 from kernelbench_task import late
-from mica.torch import compiler
+from mica.torch import compiler, masks
 
-SECONDS = 120  # of a model
+NOT_LEFT = (*FREE, masks.GONE, masks.SHARED)
+SECONDS = 120  # of processor time, for a model
 NUMBER = re.compile(r"-?\d[\d.e+-]*")
 
 
@@ -35,7 +36,7 @@ def nodes_of(suite, name):
     with torch.no_grad():
         torch.compile(model.eval(), backend=mica.torch.backend, options=options)(**inputs)
     nodes = [n for g in graphs for n in g.nodes]
-    return len(nodes), [(n.operator, NUMBER.sub("N", n.why)) for n in nodes if n.why and not n.why.startswith(FREE)]
+    return len(nodes), [(n.operator, NUMBER.sub("N", n.why)) for n in nodes if n.why and not n.why.startswith(NOT_LEFT)]
 
 
 def shown(title, counts, models):
@@ -49,20 +50,21 @@ def main():
     p.add_argument("--suites", type=lambda s: s.split(","), default=list(SUITES)), p.add_argument("--only", default="")
     a = p.parse_args()
     compiler.fuse.fuse = only_reasons
-    signal.signal(signal.SIGALRM, late)
+    signal.signal(signal.SIGPROF, late)
     tables = {title: (collections.Counter(), collections.defaultdict(set)) for title in ("operator: reason", "operator", "reason")}
     total, failed = 0, []
     for suite in a.suites:
         for name in SUITES[suite]:
             if not re.search(a.only, name):
                 continue
-            signal.alarm(SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
             try:
                 nodes, left = nodes_of(suite, name)
             except Exception as error:
                 nodes, left = 0, []
                 failed.append(f"{name}: {type(error).__name__}: {error}"[:200])
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            print(f"{name}: {len(left)} of {nodes} nodes left", file=sys.stderr, flush=True)
             total += nodes
             for operator, why in left:
                 for title, key in (("operator: reason", f"{operator}: {why}"), ("operator", operator), ("reason", why)):

@@ -63,6 +63,17 @@ CASES = {
                                               F.conv3d(x.reshape(1, 2, 2, 2, 6), y.reshape(3, 2, 2, 2, 1), stride=(2, 2, 1))],
     "pools that leave a rest": lambda x, y, w, m, p, b: [F.max_pool1d(x, 4), F.avg_pool1d(x, 5), F.avg_pool2d(x, (3, 4)), F.max_pool2d(x, 3)],
     "triangles": lambda x, y, w, m, p, b: [x.triu(), x.tril(), x.triu(-2), y.tril(1), (y @ m).triu(3)],
+    "conditions": lambda x, y, w, m, p, b: [
+        x * (x > 0), torch.where(x > y, x, p), torch.where(x <= 0.5, 2.0, x), torch.where(w == w[0], x, -1.5), torch.where(x != p, y, w),
+        torch.where((x > 0) & ~(y < 0.3), x, y), torch.where((x >= 1).logical_or(y < 0), 3.0, 4.0), (x > 0).float().sum(1), (y < w).float() - (y > w).float(),
+        torch.where((x > 0).reshape(8, 6).t(), 1.0, y.repeat(2, 1).t()), (x[..., :4] * 2).masked_fill(b, 0.25), torch.where(b, y[:, :4], 7.0),
+        torch.where(b & (y[:, :4] > 0), 1.0, 0.0), (x @ x.mT).masked_fill(y[:, :4] > 0.5, -torch.inf).softmax(-1), x.masked_fill(x > 0, x.sum()),
+        F.scaled_dot_product_attention(x[None], x[None], p[None], attn_mask=(y[:, :4] + y[:, :4].t() > -0.5).logical_or(y[0, 0] < 9))],
+    "functions of conditions": lambda x, y, w, m, p, b: [F.threshold(x, 0.1, -2.0), F.hardshrink(x, 0.3), F.softshrink(x, 0.4), x.sign(),
+                                                        torch.floor(x * 3), torch.ceil(x * 3)],
+    "padding": lambda x, y, w, m, p, b: [F.pad(x, (1, 2)), F.pad(y, (0, 0, 2, 1), value=1.5), F.pad(x, (-1, 1, 0, -2)), F.pad(x, (0, 0, 1, 0, 0, 1), value=-3)],
+    "rolled": lambda x, y, w, m, p, b: [x.roll(1, 0), x.roll((2, -1), (1, 2)), y.roll(5), y.roll(12, 0), w.roll(-2, 0) * 2],
+    "reversed": lambda x, y, w, m, p, b: [x.flip(0), x.flip(1, 2), w.flip(-1) * 2, m.flip((0, 1)).cumsum(1)],
     "addcmul": lambda x, y, w, m, p, b: [torch.addcmul(x, y, w, value=0.5)],
 }
 
@@ -79,10 +90,9 @@ def program_of(gm):
     """All computed nodes of a graph as one program; a Cannot is a failure."""
     from mica.torch.program import Shapes, build
     nodes = [n for n in gm.graph.nodes if n.op == "call_function"]
-    masks = [n for n in nodes if n.meta["val"].__class__ is not list and getattr(n.meta["val"], "dtype", None) is torch.bool]
     outputs = next(n for n in gm.graph.nodes if n.op == "output").args[0]
     constants = [n for n in nodes if not n.all_input_nodes]
-    return build([n for n in nodes if n not in masks + constants], list(outputs), {}, Shapes(), "rows")
+    return build([n for n in nodes if n not in constants], list(outputs), {}, Shapes(), "rows")
 
 
 def interpreted(program, tensors, folder):
@@ -124,8 +134,10 @@ def test_row_is_eager(case, tmp_path):
     (lambda x: x[::3], "in steps of 3"),
     (lambda x: x[1:7:2], "in steps of 2"),
     (lambda x: x[:0] + 1, "without elements"),
-    (lambda x: x.masked_fill(x > 0, 1.0), "no row|becomes? 1|masked elements"),
-    (lambda x: x.masked_fill(x > 0, -torch.inf), "elsewhere"),
+    (lambda x: x > 0, "a result of booleans"),
+    (lambda x: (x * 2).gt(x.argmax()), "a comparison of whole numbers"),
+    (lambda x: x.long() > 0, "a copy to torch.int64"),
+    (lambda x: F.pad(x, (1, 1), value=torch.inf), "padding with infinities"),
     (lambda x: x.double(), "cast|copy"),
     (lambda x: x.to(torch.bfloat16) * 2, "cast"),
     (lambda x: x.cumprod(0), "no row"),
@@ -148,9 +160,62 @@ def test_what_has_no_row_is_refused_with_a_reason(f, why):
     from mica.torch.emit import Cannot
     from mica.torch.program import Shapes, build
     gm = graph_of(lambda x: [f(x)], (torch.randn(8, 8),))
-    nodes = [n for n in gm.graph.nodes if n.op == "call_function" and getattr(n.meta["val"], "dtype", None) is not torch.bool]
+    nodes = [n for n in gm.graph.nodes if n.op == "call_function"]
     with pytest.raises(Cannot, match=why):
         build(nodes, nodes[-1:], {}, Shapes(), "p")
+
+
+CLASSES = {  # of x [3, 4, 6], probabilities p like it, weights w [4], image i [2, 4, 6, 6], and class numbers of rows t and of pixels c
+    "mean": lambda x, p, w, i, t, c: [F.cross_entropy(x, t), F.nll_loss(x[0].t(), t[0]), F.nll_loss(x, t.clamp(min=0), ignore_index=9),
+                                       F.nll_loss(x[0].t(), p[0].argmax(0))],
+    "sum and none": lambda x, p, w, i, t, c: [F.cross_entropy(x, t, reduction="sum"), F.cross_entropy(x, t, reduction="none"), F.nll_loss(x[0, :, 0], t[0, 0])],
+    "weights": lambda x, p, w, i, t, c: [F.nll_loss(x, t, w), F.cross_entropy(x, t, w), F.cross_entropy(x, t, w, reduction="none")],
+    "images": lambda x, p, w, i, t, c: [F.cross_entropy(i, c, reduction="none"), F.cross_entropy(i, c, w), F.nll_loss(i, c)],
+}
+
+
+@pytest.mark.parametrize("case", CLASSES)
+def test_a_loss_by_class_numbers_is_eager(case, tmp_path):
+    from mica.torch.program import Shapes, build
+    g = torch.Generator().manual_seed(3)
+    x, p, i = (torch.randn(s, generator=g) for s in ((3, 4, 6), (3, 4, 6), (2, 4, 6, 6)))
+    t, c = (torch.randint(0, 4, s, generator=g) for s in ((3, 6), (2, 6, 6)))
+    t[1, 2:], c[0, 0] = -100, -100
+    args = x, p.softmax(1), torch.rand(4, generator=g), i, t, c
+    gm = graph_of(lambda *a: CLASSES[case](*a), args)
+    nodes = [n for n in gm.graph.nodes if n.op == "call_function"]
+    whole = [n for n in nodes if n.target is aten.clamp.default]
+    tensors = {}
+    for n in gm.graph.nodes:  # whole numbers that the graph computes are inputs here, too
+        if n.op == "placeholder":
+            tensors[n.name] = args[len(tensors)]
+    for n in whole:
+        tensors[n.name] = n.target(*[tensors[a.name] if isinstance(a, torch.fx.Node) else a for a in n.args], **n.kwargs)
+    outputs = list(next(n for n in gm.graph.nodes if n.op == "output").args[0])
+    program = build([n for n in nodes if n not in whole], outputs, {}, Shapes(), "rows")
+    for got, want in zip(interpreted(program, tensors, tmp_path), CLASSES[case](*args), strict=True):
+        close(got.reshape(want.shape).to(want.dtype), want, 2e-5)
+    assert {(0, 3)} >= set(program.limits.values()) != set()  # of examples, which eager mode takes
+
+
+@pytest.mark.parametrize("f, why", [
+    (lambda x, t: F.cross_entropy(x, t, ignore_index=2), "the class 2 is ignored"),
+    (lambda x, t: F.cross_entropy(x, t + 1), "whole numbers"),
+])
+def test_a_loss_by_class_numbers_is_refused_with_a_reason(f, why):
+    from mica.torch.emit import Cannot
+    from mica.torch.program import Shapes, build
+    gm = graph_of(lambda x, t: [f(x, t)], (torch.randn(4, 6), torch.tensor([0, 1, 3, 5])))
+    nodes = [n for n in gm.graph.nodes if n.op == "call_function"]
+    with pytest.raises(Cannot, match=why):
+        build(nodes, nodes[-1:], {}, Shapes(), "p")
+
+
+def test_a_narrow_loss_by_class_numbers_is_refused():
+    from mica.torch.emit import Cannot
+    gm = graph_of(lambda x, t: [F.nll_loss(x, t)], (torch.randn(4, 6).bfloat16(), torch.tensor([0, 1, 3, 5])))
+    with pytest.raises(Cannot, match="of bf16: the count"):
+        program_of(gm)
 
 
 @pytest.mark.parametrize("refused", [False, True])

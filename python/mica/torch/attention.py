@@ -10,8 +10,9 @@ import math
 
 from mica import _mica
 
-from .emit import Cannot, number
-from .ops import ATTENTION, HIDES, SOFTMAX, VIEWS, ZEROS, constant, is_light, name_of, row, scaled
+from .conditions import choose
+from .emit import CONDITIONS, Cannot, number
+from .ops import ATTENTION, DTYPES, HIDES, SOFTMAX, VIEWS, ZEROS, constant, is_light, name_of, row, scaled
 
 LOW = {row["name"]: row["low"] for row in _mica.dtypes}  # exp of it beside any score is 0, and twice it is finite
 
@@ -19,7 +20,9 @@ LOW = {row["name"]: row["low"] for row in _mica.dtypes}  # exp of it beside any 
 def added(e, mask, dtype, hides, low=None):
     """A boolean tensor as what is added: `low` where it is `hides`, 0 elsewhere; LOW unless told. A mask that is already added may
     have -inf, and a tile of nothing else would make NaN of a running maximum: it is LOW too."""
-    low = LOW[dtype if mask.dtype == "bool" else mask.dtype] if low is None else low
+    low = LOW[dtype if mask.dtype in CONDITIONS else mask.dtype] if low is None else low
+    if mask.dtype == "cond":
+        return choose(e, mask, *((low, 0) if hides else (0, low)), dtype=dtype)
     if mask.dtype != "bool" and low == -math.inf:
         return mask
     if mask.dtype != "bool" and mask.source is None:
@@ -34,20 +37,37 @@ def low_of(value, node):
     return -math.inf if value == -math.inf and only_softmax(node, None, ZEROS) else None
 
 
-@row("aten.masked_fill.Scalar", kinds=[HIDES])
+def hides_elements(e, node, value):
+    """Whether what gets this number is hidden before softmaxes alone. Then it is added, which is right nowhere else."""
+    if not isinstance(value, (int, float)) or value > -1e4 or not only_softmax(node):
+        return False
+    e.hides.add(node)
+    return True
+
+
+def dtype_of(node):
+    return DTYPES.get(str(node.meta["val"].dtype))
+
+
+@row("aten.masked_fill.Scalar", "aten.masked_fill.Tensor", kinds=[HIDES])
 def masked_fill(e, x, mask, value, node):
-    if value > -1e4:
-        raise Cannot(f"masked elements become {value}; only what a softmax makes 0 can be added")
-    if not only_softmax(node):
-        raise Cannot("masked elements go elsewhere than into a softmax")
+    known = constant(node.args[2])
+    value = value if known is None else known
+    if not hides_elements(e, node, value):
+        return choose(e, mask, value, x)
     return e.binary("{0} + {1}", x, added(e, mask, x.dtype, True, low_of(value, node)))
 
 
 @row("aten.where.ScalarOther", kinds=[HIDES])
 def where_scalar(e, mask, x, value, node):
-    if value > -1e4 or not only_softmax(node):
-        raise Cannot("where, other than before a softmax to hide elements")
+    if not hides_elements(e, node, value):
+        return choose(e, mask, x, value)
     return e.binary("{0} + {1}", x, added(e, mask, x.dtype, False, low_of(value, node)))
+
+
+@row("aten.where.ScalarSelf", "aten.where.Scalar", kinds=[HIDES])
+def where_number(e, mask, value, y, node):
+    return choose(e, mask, value, y, dtype_of(node))
 
 
 @row("aten.where.self", kinds=[HIDES])
@@ -55,8 +75,8 @@ def where(e, mask, x, y, node):
     """With two constants: the mask that torch makes of booleans for attention. With one: elements hidden before a softmax."""
     constants = [constant(a) for a in node.args[1:]]
     low = [c is not None and c <= -1e4 for c in constants]
-    if sum(low) != 1 or not only_softmax(node):
-        raise Cannot("where, other than before a softmax to hide elements")
+    if sum(low) != 1 or not hides_elements(e, node, constants[0] if low[0] else constants[1]):
+        return choose(e, mask, *(v if c is None else c for v, c in zip((x, y), constants)), dtype_of(node))
     hides, other = low[0], constants[1] if low[0] else constants[0]
     kept = y if hides else x
     low = low_of(constants[0] if hides else constants[1], node)
@@ -100,7 +120,7 @@ def attention(e, q, k, v, mask, dropout, causal, scale):
         raise Cannot("a causal mask over a dynamic extent")
     if causal and mask is None:  # of indices, so that kernels pass by what is hidden
         return e.matmul(e.softmax_up_to_row(scores), v)
-    shown = None if mask is None or causal else mask if mask.dtype == "bool" else e.shown.get(mask.name)
+    shown = None if mask is None or causal else mask if mask.dtype in CONDITIONS else e.shown.get(mask.name)
     if shown is not None:
         return e.matmul(e.softmax_where(scores, shown), v)
     if mask is not None:

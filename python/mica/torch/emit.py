@@ -11,6 +11,7 @@ Everything that a row of `ops.py` does is made of the primitives here, so this i
 """
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from mica import _mica
 
 WIDTH = {row["name"]: row["bytes"] for row in _mica.dtypes}
 WHOLE = ("i32", "i64")  # of indices
+CONDITIONS = ("bool", "cond")  # inputs of booleans, and conditions that the program computes
 MOST_WHOLE = 1 << 24    # up to which the language has whole numbers
 MOST_DIVIDED = 1 << 21  # and their remainders
 
@@ -30,7 +32,7 @@ class Cannot(Exception):
 class Value:
     name: str
     shape: tuple
-    dtype: str  # Mica's name; "bool" where only a mask can be made of it
+    dtype: str  # Mica's name; "bool" of an input of booleans, "cond" of a condition (`conditions.py`)
     want: tuple = None
     batch: int | None = None
     source: object = None  # of a mask: the node that it is
@@ -58,6 +60,11 @@ def number(x):
 
 def join_dtypes(a, b):
     return a if a == b else "f32"
+
+
+def flag(condition, dtype):
+    """A condition as 0 or 1 of a dtype."""
+    return Value(condition.name, condition.shape, dtype, condition.want, condition.batch)
 
 
 def broadcast(a, b):
@@ -105,6 +112,8 @@ class Emitter:
     joined: dict = field(default_factory=dict) # name of a concat's result -> its dimension, and the values by where they begin
     whole: dict = field(default_factory=dict)  # name of a tensor of whole numbers -> the input that it is a view of, or its least and largest number
     limits: dict = field(default_factory=dict) # input of whole numbers -> the least and the largest that it may hold
+    drawn: dict = field(default_factory=dict)  # such an input -> those that examples have, if they are fewer
+    hides: set = field(default_factory=set)    # nodes that are right only before a softmax of the same program
     device: str = ""                           # "cpu" or "cuda"
     work: float = 0.0                          # operations, roughly: 2 m n k of products, elements of the rest
     count: int = 0
@@ -112,7 +121,7 @@ class Emitter:
     # ---- statements ----
     def say(self, text, args, shape, dtype, want=None, batch=None, whole=None):
         """name = text, where {0}, {1}, ... are the names of args. whole: of a result of whole numbers, what `self.whole` has of it."""
-        if any(a.dtype == "bool" for a in args):
+        if any(a.dtype == "bool" or (a.dtype == "cond" and dtype != "cond") for a in args):
             raise Cannot("a tensor of booleans, other than as a mask")
         if any(a.dtype in WHOLE for a in args) and whole is None:
             raise Cannot("a tensor of whole numbers, other than as indices")
@@ -169,17 +178,20 @@ class Emitter:
         return made
 
     def binary(self, text, a, b):
-        want = broadcast(a.want, b.want)
-        shape = broadcast(a.shape, b.shape)
-        made = self.say(text, [a, b], shape, join_dtypes(a.dtype, b.dtype), want, self._together(a, b, len(want)))
+        made = self.several(text, [a, b], join_dtypes(a.dtype, b.dtype))
         if text == "{0} + {1}":
             self.sums[made.name] = (a, b)
         return made
 
+    def several(self, text, vs, dtype):
+        """Of values that broadcast."""
+        want, shape = (functools.reduce(broadcast, extents) for extents in ([v.want for v in vs], [v.shape for v in vs]))
+        return self.say(text, vs, shape, dtype, want, self._together(*vs, n=len(want)))
+
     @staticmethod
-    def _together(a, b, n):
-        """Batch dimension of what has the dimensions of both, aligned at the last."""
-        at = {n - v.ndim + v.batch for v in (a, b) if v.batch is not None}
+    def _together(*vs, n):
+        """Batch dimension of what has the dimensions of all, aligned at the last."""
+        at = {n - v.ndim + v.batch for v in vs if v.batch is not None}
         if len(at) > 1:
             raise Cannot("the dynamic extent stands in two dimensions")
         return at.pop() if at else None
@@ -249,7 +261,7 @@ class Emitter:
         d = axis(dim, v.ndim)
         if mask is not None and broadcast(v.shape, mask.shape) != tuple(v.shape):
             raise Cannot("a mask that is wider than its scores")
-        batch = v.batch if mask is None else self._together(v, mask, v.ndim)
+        batch = v.batch if mask is None else self._together(v, mask, n=v.ndim)
         if d == batch:
             raise Cannot("softmax along the dynamic extent")
         self.work += 4 * math.prod(v.shape)
@@ -268,11 +280,11 @@ class Emitter:
         v = self.full(v)
         if broadcast(v.shape, shown.shape) != tuple(v.shape):
             raise Cannot("a mask that is wider than its scores")
-        batch = self._together(v, shown, v.ndim)
+        batch = self._together(v, shown, n=v.ndim)
         if batch == v.ndim - 1:
             raise Cannot("softmax along the dynamic extent")
         self.work += 4 * math.prod(v.shape)
-        shown = Value(shown.name, shown.shape, v.dtype, None, shown.batch)
+        shown = flag(shown, v.dtype)
         return self.say(f"softmax_where({{0}}, {{1}}, dim={v.ndim - 1})", [v, shown], v.shape, v.dtype, None, batch)
 
     def norm(self, op, v, others, eps):
@@ -306,7 +318,7 @@ class Emitter:
         want = broadcast(a.want[:-2], b.want[:-2]) + (a.want[-2], b.want[-1])
         shape = broadcast(a.shape[:-2], b.shape[:-2]) + (a.shape[-2], b.shape[-1])
         self.work += 2 * math.prod(shape) * a.want[-1]
-        made = self.say("matmul({0}, {1})", [a, b], shape, join_dtypes(a.dtype, b.dtype), want, self._together(a, b, len(want)))
+        made = self.say("matmul({0}, {1})", [a, b], shape, join_dtypes(a.dtype, b.dtype), want, self._together(a, b, n=len(want)))
         return made if by == 1 else self.times(made, by)
 
     def _unscaled(self, a, b):

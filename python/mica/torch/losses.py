@@ -1,7 +1,7 @@
-"""Rows of the table: losses, as compositions. Losses that read a class by its number need a gather, which the language lacks."""
+"""Rows of the table: losses, as compositions."""
 from __future__ import annotations
 
-from .emit import Cannot, number
+from .emit import MOST_WHOLE, WHOLE, Cannot, number
 from .ops import UNITS, row
 
 NONE, MEAN, SUM = range(3)  # torch's numbers of reductions
@@ -68,3 +68,38 @@ def xlogy(e, x, y):
     if x != y:
         raise Cannot("xlogy of two tensors")
     return e.unary(f"{{0}} * log(clamp({{0}}, {number(LEAST.get(x.dtype, 1.2e-38))}, inf))", x)
+
+
+@row("aten.nll_loss_forward.default", "aten.nll_loss2d_forward.default")
+def nll(e, x, target, weight, reduction, ignored):
+    """The class's element of each row: of the comparison with all classes, as one loop reads x once. A number that is no class counts as ignored;
+    eager mode stops at those other than `ignored`, so examples have classes alone."""
+    d = 1 if x.ndim > 1 else 0
+    classes = x.want[d]
+    if target.dtype not in WHOLE:
+        raise Cannot("class numbers that are no whole numbers")
+    if 0 <= ignored < classes or abs(ignored) >= MOST_WHOLE:
+        raise Cannot(f"the class {ignored} is ignored")
+    if x.dtype != "f32":
+        raise Cannot(f"a loss by class numbers of {x.dtype}: the count of rows has 32 bits")
+    if x.batch is not None:
+        raise Cannot("a loss over a dynamic extent")
+    x, of = e.full(x), e.same_numbers(target)
+    if isinstance(of, str):  # an input, or a view of one
+        e.limits[of], e.drawn[of] = (min(ignored, 0), max(ignored, classes - 1)), (0, classes - 1)
+    at = e.reshape(target, [*x.want[:d], 1, *x.want[d + 1:]])
+    places = f"iota([{', '.join(map(str, [classes] + [1] * (x.ndim - d - 1)))}])"
+    hit = e.say(f"{places} == {{0}}", [at], x.want, "f32", whole=())
+    picked = e.binary("where({0}, {1}, 0)", hit, x)
+    share = None
+    if weight is not None:
+        weight = e.reshape(weight, [classes] + [1] * (x.ndim - d - 1))
+        picked = e.binary("{0} * {1}", picked, weight)
+        share = e.reduce("sum", e.binary("where({0}, {1}, 0)", hit, weight), [d], False)
+    loss = e.unary("neg({0})", e.reduce("sum", picked, [d], False))
+    share = e.reduce("sum", hit, [d], False) if share is None else share
+    every = e.reduce("sum", share, range(share.ndim), False)
+    if reduction == NONE:
+        return [loss, every]
+    total = e.reduce("sum", loss, range(loss.ndim), False)
+    return [e.binary("{0} / {1}", total, every) if reduction == MEAN else total, every]

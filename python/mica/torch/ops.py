@@ -17,7 +17,7 @@ from torch import fx
 
 from mica import _mica
 
-from .emit import Cannot, Value, axis, number
+from .emit import CONDITIONS, Cannot, Value, axis, flag, number
 
 ROWS = {}
 # Names in ROWS; what a row says of them beside. HIDES: rows that are given the node, as they depend on who reads it. EXTENTS: rows whose numbers
@@ -102,6 +102,8 @@ def gelu(e, x, approximate="none"):
 
 def binary(op):
     def f(e, a, b):
+        if isinstance(a, Value) and isinstance(b, Value):
+            a, b = (flag(v, o.dtype) if v.dtype in CONDITIONS and o.dtype in ARITHMETIC else v for v, o in ((a, b), (b, a)))
         if op == "*" and not (isinstance(a, Value) and isinstance(b, Value)):
             return e.times(*((a, b) if isinstance(a, Value) else (b, a)))
         if not isinstance(a, Value):
@@ -423,8 +425,10 @@ def to_copy(e, x, dtype=None, layout=None, device=None, pin_memory=None, non_blo
     """Mica has no casts: what is widened stays what it is (products and sums are accumulated in 32 bits anyway), and
     what then is narrowed again is narrow already."""
     to = DTYPES.get(str(dtype), None) if dtype is not None else x.dtype
-    if device is not None or to is None or x.dtype == "bool":
+    if device is not None or to is None:
         raise Cannot(f"a copy to {device or dtype}")
+    if x.dtype in CONDITIONS:
+        return e.several("where({0}, 1, 0)", [flag(x, to)], to)
     if to == x.dtype or to == "f32":
         return x
     raise Cannot(f"a cast from {x.dtype} to {to}")

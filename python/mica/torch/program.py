@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import fx
 
-from . import activations, attention, choice, convolutions, gelus, losses, norms, products, reductions  # noqa: F401  their rows
-from .emit import SYMBOLS, WHOLE, WIDTH, Cannot, Emitter, Value
+from . import activations, attention, choice, conditions, convolutions, gelus, losses, moves, norms, products, reductions  # noqa: F401  their rows
+from .emit import CONDITIONS, SYMBOLS, WHOLE, WIDTH, Cannot, Emitter, Value
 from .ops import ARITHMETIC, CASTS, DTYPES, EXTENTS, HIDES, ROWS, is_light, name_of, operators, widens
 
 
@@ -99,7 +99,7 @@ class Program:
     outputs: list
     work: float
     operators: int
-    limits: dict = field(default_factory=dict)  # node of an input of indices -> the least and the largest that it may hold
+    limits: dict = field(default_factory=dict)  # node of an input of indices -> the least and the largest that examples of it hold
 
 
 @dataclass
@@ -216,7 +216,7 @@ def build(nodes, outputs, prepared, shapes, name, static=frozenset()):
         try:
             b.emit(node)
             copied = is_light(node) and node not in outputs  # other programs have copies of it
-            if name_of(node.target) in HIDES and not attention.only_softmax(node, inside, copied=copied):
+            if node in b.emitter.hides and not attention.only_softmax(node, inside, copied=copied):
                 raise Cannot("its softmax is in another program")  # where low numbers would not be what torch makes
         except Cannot as c:
             c.node = node
@@ -233,6 +233,8 @@ def build(nodes, outputs, prepared, shapes, name, static=frozenset()):
 
 def output(b, node):
     dtype = node.meta["val"].dtype
+    if b.values[node].dtype in CONDITIONS:
+        raise Cannot("a result of booleans")
     v = b.emitter.full(b.values[node])
     if v.name[0] != "t":  # an input that goes out again, as a copy
         v = b.emitter.unary("{0} * 1", v)
@@ -280,5 +282,5 @@ def finish(b, outs, name):
     text += [f"  {i.value.name}: {i.value.dtype}[{', '.join(map(str, i.value.shape))}]{range_of(b.emitter.limits.get(i.value.name))}" for i in inputs]
     text += [f"  {n} = {e}" for n, e, _, _ in lines]
     text += [f"  return {', '.join(o.value.name for o in outs)}", "}", ""]
-    limits = {i.node: b.emitter.limits[i.value.name] for i in inputs if i.value.name in b.emitter.limits}
+    limits = {i.node: b.emitter.drawn.get(i.value.name, b.emitter.limits[i.value.name]) for i in inputs if i.value.name in b.emitter.limits}
     return Program("\n".join(text), inputs, outs, b.emitter.work, operators(b.emitted), limits)
