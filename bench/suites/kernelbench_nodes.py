@@ -29,7 +29,8 @@ def only_reasons(gm, weights, kind, target, options, report, *_):
     """In place of fuse.fuse: no program is made."""
     static = {n for n in gm.graph.nodes if n.op == "placeholder" and n.name in weights.static}
     kinds = {n.meta["val"].device.type for n in gm.graph.nodes if isinstance(n.meta.get("val"), torch.Tensor)}
-    parts, prepared = partition.partition(gm.graph, static, "meta" if "meta" in kinds else kind, options.min_ops, options.min_work, options.max_ops[0])
+    kind = "meta" if "meta" in kinds else kind
+    parts, prepared = partition.partition(gm.graph, static, kind, options.min_ops, options.min_work, options.max_ops[0])
     fuse._say_reasons(parts, prepared, report)
     return []
 

@@ -65,13 +65,15 @@ CASES = {
     "triangles": lambda x, y, w, m, p, b: [x.triu(), x.tril(), x.triu(-2), y.tril(1), (y @ m).triu(3)],
     "conditions": lambda x, y, w, m, p, b: [
         x * (x > 0), torch.where(x > y, x, p), torch.where(x <= 0.5, 2.0, x), torch.where(w == w[0], x, -1.5), torch.where(x != p, y, w),
-        torch.where((x > 0) & ~(y < 0.3), x, y), torch.where((x >= 1).logical_or(y < 0), 3.0, 4.0), (x > 0).float().sum(1), (y < w).float() - (y > w).float(),
+        torch.where((x > 0) & ~(y < 0.3), x, y), torch.where((x >= 1).logical_or(y < 0), 3.0, 4.0), (x > 0).float().sum(1),
+        (y < w).float() - (y > w).float(),
         torch.where((x > 0).reshape(8, 6).t(), 1.0, y.repeat(2, 1).t()), (x[..., :4] * 2).masked_fill(b, 0.25), torch.where(b, y[:, :4], 7.0),
         torch.where(b & (y[:, :4] > 0), 1.0, 0.0), (x @ x.mT).masked_fill(y[:, :4] > 0.5, -torch.inf).softmax(-1), x.masked_fill(x > 0, x.sum()),
         F.scaled_dot_product_attention(x[None], x[None], p[None], attn_mask=(y[:, :4] + y[:, :4].t() > -0.5).logical_or(y[0, 0] < 9))],
     "functions of conditions": lambda x, y, w, m, p, b: [F.threshold(x, 0.1, -2.0), F.hardshrink(x, 0.3), F.softshrink(x, 0.4), x.sign(),
                                                         torch.floor(x * 3), torch.ceil(x * 3)],
-    "padding": lambda x, y, w, m, p, b: [F.pad(x, (1, 2)), F.pad(y, (0, 0, 2, 1), value=1.5), F.pad(x, (-1, 1, 0, -2)), F.pad(x, (0, 0, 1, 0, 0, 1), value=-3)],
+    "padding": lambda x, y, w, m, p, b: [F.pad(x, (1, 2)), F.pad(y, (0, 0, 2, 1), value=1.5), F.pad(x, (-1, 1, 0, -2)),
+                                         F.pad(x, (0, 0, 1, 0, 0, 1), value=-3)],
     "rolled": lambda x, y, w, m, p, b: [x.roll(1, 0), x.roll((2, -1), (1, 2)), y.roll(5), y.roll(12, 0), w.roll(-2, 0) * 2],
     "reversed": lambda x, y, w, m, p, b: [x.flip(0), x.flip(1, 2), w.flip(-1) * 2, m.flip((0, 1)).cumsum(1)],
     "addcmul": lambda x, y, w, m, p, b: [torch.addcmul(x, y, w, value=0.5)],
@@ -165,10 +167,19 @@ def test_what_has_no_row_is_refused_with_a_reason(f, why):
         build(nodes, nodes[-1:], {}, Shapes(), "p")
 
 
+def test_padding_has_the_dtype_of_its_tensor(tmp_path):
+    x = torch.randn(4, 6).half()
+    gm = graph_of(lambda x: [F.pad(x, (2, 1), value=0.5), F.pad(x, (0, 0, 1, 0))], (x,))
+    name = next(n.name for n in gm.graph.nodes if n.op == "placeholder")
+    for got, want in zip(interpreted(program_of(gm), {name: x}, tmp_path), (F.pad(x, (2, 1), value=0.5), F.pad(x, (0, 0, 1, 0))), strict=True):
+        assert torch.equal(got.half(), want)
+
+
 CLASSES = {  # of x [3, 4, 6], probabilities p like it, weights w [4], image i [2, 4, 6, 6], and class numbers of rows t and of pixels c
     "mean": lambda x, p, w, i, t, c: [F.cross_entropy(x, t), F.nll_loss(x[0].t(), t[0]), F.nll_loss(x, t.clamp(min=0), ignore_index=9),
                                        F.nll_loss(x[0].t(), p[0].argmax(0))],
-    "sum and none": lambda x, p, w, i, t, c: [F.cross_entropy(x, t, reduction="sum"), F.cross_entropy(x, t, reduction="none"), F.nll_loss(x[0, :, 0], t[0, 0])],
+    "sum and none": lambda x, p, w, i, t, c: [F.cross_entropy(x, t, reduction="sum"), F.cross_entropy(x, t, reduction="none"),
+                                               F.nll_loss(x[0, :, 0], t[0, 0])],
     "weights": lambda x, p, w, i, t, c: [F.nll_loss(x, t, w), F.cross_entropy(x, t, w), F.cross_entropy(x, t, w, reduction="none")],
     "images": lambda x, p, w, i, t, c: [F.cross_entropy(i, c, reduction="none"), F.cross_entropy(i, c, w), F.nll_loss(i, c)],
 }

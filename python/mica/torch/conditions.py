@@ -1,7 +1,7 @@
 """Rows of the table: comparisons, what is chosen by them, and functions that are made of both.
 
-A condition that a program computes is a value of dtype "cond": 0 or 1, in whatever dtype its readers have. It is never a result of a program. Booleans
-that come from outside are inputs of dtype "bool".
+A condition that a program computes is a value of dtype "cond": 0 or 1, in whatever dtype its readers have. It is never a result of a program.
+Booleans that come from outside are inputs of dtype "bool".
 """
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ class Emitter:
         return made
 
     def several(self, text, vs, dtype):
-        """Of values that broadcast."""
+        """An operator of values that broadcast."""
         want, shape = (functools.reduce(broadcast, extents) for extents in ([v.want for v in vs], [v.shape for v in vs]))
         return self.say(text, vs, shape, dtype, want, self._together(*vs, n=len(want)))
 

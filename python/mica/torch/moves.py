@@ -7,8 +7,10 @@ from .emit import Cannot, axis, number
 from .ops import ARITHMETIC, row
 
 
-def constant_like(e, x, shape, value):
-    return e.say(f"iota({list(shape)}) * 0 + {number(value)}", [], shape, x.dtype)
+def filled(e, x, d, extent, value):
+    """A number in the dtype of x, as often as x has elements beside dimension d."""
+    shape = x.shape[:d] + (extent,) + x.shape[d + 1:]
+    return e.say(f"where(iota({list(shape)}) < 0, {{0}}, {number(value)})", [e.part(x, d, 0, 1)], shape, x.dtype, None, x.batch)
 
 
 @row("aten.constant_pad_nd.default")
@@ -23,8 +25,8 @@ def pad(e, x, pads, value=0):
             continue
         if d == x.batch:
             raise Cannot("padding of the dynamic extent")
-        x = e.part(x, d, max(-before, 0), x.want[d] + min(before, 0) + min(after, 0))
-        sides = [constant_like(e, x, x.want[:d] + (n,) + x.want[d + 1:], value) if n > 0 else None for n in (before, after)]
+        x = e.full(e.part(x, d, max(-before, 0), x.want[d] + min(before, 0) + min(after, 0)))
+        sides = [filled(e, x, d, n, value) if n > 0 else None for n in (before, after)]
         x = e.concat([v for v in (sides[0], x, sides[1]) if v is not None], d)
     return x
 

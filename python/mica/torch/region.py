@@ -282,7 +282,8 @@ class _Program:
         self.compiled, self.bucket, self.limits = compiled, bucket, program.limits
         place = {p: i for i, p in enumerate(region.placeholders)}
         self.makers = [self._maker(i, place, region) for i in program.inputs]
-        self.casts = [None if engine.DTYPES[o.value.dtype] is o.dtype else o.dtype for o in program.outputs]
+        # choices between whole numbers have whole numbers as results
+        self.casts = [None if dtype is o.dtype else o.dtype for (dtype, _), o in zip(compiled.outputs, program.outputs)]
         self.cuts = [batch_of(o.node.meta["val"]) if bucket else None for o in program.outputs]
         self.rows_of = region.rows_of if bucket else None
 
