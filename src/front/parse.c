@@ -389,6 +389,7 @@ int parse_check_text(const char *text, size_t n, const char *file, struct err *e
     if (c == '\n') at.line++, at.col = 0;
     if (c >= ' ' || c == '\n' || c == '\r' || c == '\t') continue;
     int s = err_set(e, ERR_SYNTAX, at, "this is not a text file: byte 0x%02x at offset %zu", c, i);
+    if (!i && c == 8) return err_hint(e, "an ONNX model begins so: `mica import`, `mica run` and `mica optimize` read models"), s;
     return err_hint(e, "programs are text in UTF-8 (docs/language.md) or JSON (docs/mugraph.md)"), s;
   }
   if (n <= FRONT_BYTES) return OK;

@@ -21,6 +21,7 @@ static const struct row rows[] = {
     {"\x7f"
      "ELF\x02\x01",
      ERR_SYNTAX, 1, 5, "not a text file: byte 0x02 at offset 4", "UTF-8"},
+    {"\x08\x09\x12", ERR_SYNTAX, 1, 1, "not a text file: byte 0x08 at offset 0", "ONNX model"},
     {"program f { X: f16[4] \x01", ERR_SYNTAX, 1, 23, "not a text file", ""},
     {"P:return X ^ 2", ERR_SYNTAX, 2, 10, "`^`", ""},
     {"P:return X * 2x", ERR_SYNTAX, 2, 12, "`2x`", ""},
