@@ -4,7 +4,7 @@
 // an identity for all F and e holds for x.
 //
 // An updated state, and the result of topk, are separate arrays. Two are the same array if both graphs make them with the same operators from the
-// same inputs.
+// same inputs. Updates and topk of blocks are not decided.
 #include "verify/prove.h"
 
 #include <string.h>
@@ -115,10 +115,13 @@ static bool same_made(struct prover *p, const struct graph *g, int t, const stru
   return true;
 }
 
+// Names of inputs identify a separate array only outside of blocks: inside, an element also depends on the block, the iteration and what the iterators
+// read.
 static struct term *made(const struct step *w)
 {
   struct prover *p = w->p;
   int i = 0;
+  if (w->s->above) return prove_give_up(p, "an update or a topk inside a block");
   while (i < p->nmade && !same_made(p, w->s->g, w->t, p->made[i].g, p->made[i].tensor)) i++;
   if (p->why) return NULL;
   if (i == p->nmade) PUSH(p->mem, p->made, p->nmade, p->made_cap) = (struct made_array){w->s->g, w->t};
