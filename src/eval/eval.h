@@ -4,6 +4,7 @@
 //
 //   field.h, field.c   the pair of prime fields; primes.h, primes.c draw the primes
 //   domain.inc         the index rules over one domain, compiled three times: f64.c, f32.c, ff.c
+//   close.c            comparisons that take nearly equal numbers as equal
 //   extreme.c          products in the two extreme orders; infinities.c: infinities of both signs in a sum
 //   eval_at.c          data-dependent indices
 //   eval_move.c        boxes of elements from one tensor to another: tiles, parts, views
@@ -18,8 +19,9 @@
 
 // DOM_RISING, DOM_FALLING: float64, but products along a dimension have the range of fp32 and multiply the smallest or the largest factors first.
 // DOM_MEETING: float64, but infinities of both signs in a sum are no NaN. DOM_ROUNDED: float64, but what an operator gives is rounded to its dtype.
+// DOM_CLOSE: float64, but comparisons, topk and floor take numbers that are nearly equal as equal, and comparisons keep NaN.
 // DOM_APART: float64, but within blocks a product of matrices makes NaN of an infinity by a sum, as the sum of products by its terms may do.
-enum domain { DOM_F64, DOM_F32, DOM_FIELD, DOM_RISING, DOM_FALLING, DOM_MEETING, DOM_ROUNDED, DOM_APART };
+enum domain { DOM_F64, DOM_F32, DOM_FIELD, DOM_RISING, DOM_FALLING, DOM_MEETING, DOM_ROUNDED, DOM_APART, DOM_CLOSE };
 size_t domain_bytes(enum domain d);            // of one element: 8, 4, sizeof(struct ffv)
 bool eval_orders_count(const struct graph *g); // it has products along a dimension: DOM_RISING and DOM_FALLING may differ from DOM_F64
 

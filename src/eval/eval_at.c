@@ -83,6 +83,7 @@ static bool before(const struct run *r, const char *p, int64_t i, int64_t k)
   const double x = wide ? ((const double *)(const void *)p)[i] : (double)((const float *)(const void *)p)[i];
   const double y = wide ? ((const double *)(const void *)p)[k] : (double)((const float *)(const void *)p)[k];
   if (isnan(x) || isnan(y)) return isnan(x) && (!isnan(y) || i < k);
+  if (r->close && eval_close(x, y)) return i < k;
   return x > y || (!(x < y) && i < k);
 }
 

@@ -49,6 +49,7 @@ static void fill(enum domain d, const struct field *F, enum dtype t, struct rng 
     case DOM_RISING:
     case DOM_FALLING:
     case DOM_MEETING:
+    case DOM_CLOSE:
     case DOM_ROUNDED:
     case DOM_APART: ((double *)p)[i] = num_round(t, rng_normal(r)); break;
     }

@@ -11,7 +11,7 @@ static const struct {
   void (*fold)(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x); // NULL: the row's
   void (*contract)(struct field *F, enum op op, bool exps, int threads, stop_flag stop, struct eval_value o, struct eval_value x,
                    struct eval_value y); // NULL: the row's
-  bool rounds, apart;
+  bool rounds, apart, close;
 } domains[] = {[DOM_F64] = {&domain_f64},
                [DOM_F32] = {&domain_f32},
                [DOM_FIELD] = {&domain_ff},
@@ -19,7 +19,8 @@ static const struct {
                [DOM_FALLING] = {&domain_f64, fold_falling},
                [DOM_MEETING] = {&domain_f64, fold_meeting, contract_meeting},
                [DOM_ROUNDED] = {&domain_f64, .rounds = true},
-               [DOM_APART] = {&domain_f64, .apart = true}};
+               [DOM_APART] = {&domain_f64, .apart = true},
+               [DOM_CLOSE] = {&domain_close, .close = true}};
 
 size_t domain_bytes(enum domain d) { return domains[d].row->bytes; }
 
@@ -244,7 +245,7 @@ int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum doma
   struct domain_row row = *domains[d].row;
   if (domains[d].fold) row.fold = domains[d].fold;
   if (domains[d].contract) row.contract = domains[d].contract;
-  struct run r = {&row, F, &tmp, MAX(1, threads), domains[d].rounds, domains[d].apart, stop, e};
+  struct run r = {&row, F, &tmp, MAX(1, threads), domains[d].rounds, domains[d].apart, domains[d].close, stop, e};
   struct eval_frame *f = frame_new(&r, g, NULL, NULL, NULL);
   int in = 0, s = OK;
   for (int i = 0; i < g->nnodes && !s; i++) {

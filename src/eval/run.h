@@ -27,7 +27,8 @@ struct domain_row {
   void (*fold)(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x);
   void (*finish)(struct field *F, bool root, int64_t count, int64_t n, void *o); // o / count, or its root
 };
-extern const struct domain_row domain_f64, domain_f32, domain_ff;
+extern const struct domain_row domain_f64, domain_f32, domain_ff, domain_close;
+bool eval_close(double x, double y); // close.c: nearly equal
 // extreme.c: over doubles, products as the extreme orders have them
 void fold_rising(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x);
 void fold_falling(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x);
@@ -43,6 +44,7 @@ struct run {
   int threads;
   bool rounds; // what a node gives, to its dtype
   bool apart;  // DOM_APART
+  bool close;  // DOM_CLOSE
   stop_flag stop;
   struct err *e;
 };

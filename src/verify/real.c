@@ -25,11 +25,13 @@ static double drawn(int draw, double x)
   return (how[draw].positive ? fabs(x) + 0.0625 : x) * how[draw].scale;
 }
 
-enum { TURNS = 4 };
+enum { TURNS = 5, CLOSE = 4 };
 struct runs { // outputs of one graph
   double **wide;
   float **narrow;
-  double **turned[TURNS]; // as `wide`, with everything rounded up or down and constants moved (nudge); made when they are needed
+  // As `wide`, with everything rounded up or down and constants moved (nudge), and the last one with nearly equal numbers taken as equal. Made when
+  // they are needed.
+  double **turned[TURNS];
 };
 
 static void whole_inputs(struct arena *mem, const struct tensor *t, bool narrow, struct rng *r, int draw, void *p)
@@ -125,23 +127,39 @@ static void nudge(struct graph *g, int turn, uint64_t *number)
   }
 }
 
+// Every result is NaN: an index is not defined.
+static void undefine(struct arena *mem, const struct compared *c, double **out)
+{
+  for (int i = 0; i < c->nout; i++) {
+    const struct tensor *t = &c->g[0]->tensors[c->outs[i]];
+    out[i] = tensor_room(mem, t, sizeof **out);
+    for (int64_t k = 0, n = shape_size(&t->shape); k < n; k++) out[i][k] = NAN;
+  }
+}
+
+static int turn_one(struct arena *mem, const struct compared *c, int side, void *const *in, int w, struct runs *r, struct err *e)
+{
+  struct undo undo;
+  struct graph *g = graph_copy(mem, c->g[side]);
+  struct err index = {0};
+  uint64_t number = 0;
+  int was = fegetround();
+  if (w != CLOSE) nudge(g, w, &number);
+  r->turned[w] = NEWS(mem, double *, c->nout + 1);
+  undo_push(&undo, round_as_before, &was);
+  if (w != CLOSE) fesetround(w % 2 ? FE_UPWARD : FE_DOWNWARD);
+  int s = eval_run_on(c->threads, mem, g, w == CLOSE ? DOM_CLOSE : DOM_F64, NULL, in, (void **)r->turned[w], c->stop, &index);
+  undo_pop(&undo);
+  round_as_before(&was);
+  if (s && index.id == ERR_INDEX_RANGE) return undefine(mem, c, r->turned[w]), OK;
+  return s ? (*e = index, s) : OK;
+}
+
 static int turn(struct arena *mem, const struct compared *c, int side, int draw, struct runs *r, struct err *e)
 {
   void *const *wide = inputs(mem, c->g[0], false, c->seed, draw);
-  int s = OK, was = fegetround();
-  for (int w = 0; w < TURNS && !s; w++) {
-    struct undo undo;
-    struct graph *g = graph_copy(mem, c->g[side]);
-    uint64_t number = 0;
-    nudge(g, w, &number);
-    r->turned[w] = NEWS(mem, double *, c->nout + 1);
-    undo_push(&undo, round_as_before, &was);
-    fesetround(w % 2 ? FE_UPWARD : FE_DOWNWARD);
-    s = eval_run_on(c->threads, mem, g, DOM_F64, NULL, wide, (void **)r->turned[w], c->stop, e);
-    undo_pop(&undo);
-    round_as_before(&was);
-  }
-  return s;
+  for (int w = 0; w < TURNS; w++) TRY(turn_one(mem, c, side, wide, w, r, e));
+  return OK;
 }
 
 static bool counts(const struct runs *x, const struct runs *y, int i, int64_t k)
