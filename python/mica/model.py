@@ -85,14 +85,29 @@ class Model:
         return f"<mica.Model {self.name}: {', '.join(self.entries)}>"
 
 
+def _names(x) -> bool:
+    return isinstance(x, list) and all(isinstance(n, str) and n.isidentifier() for n in x)
+
+
+def _saved(path: str) -> dict:
+    """The file that Model.save wrote. The folders of entry points lie next to it."""
+    import json
+    try:
+        with open(path, encoding="utf-8") as f:
+            saved = json.load(f)
+    except (ValueError, RecursionError):
+        saved = None
+    if not isinstance(saved, dict) or not isinstance(saved.get("name"), str) or not _names(saved.get("shared")) or not _names(saved.get("entries")):
+        raise _mica.UsageError(f"{path}: it is not what Model.save writes: name, shared and entries")
+    return saved
+
+
 def model(what: str | os.PathLike, *, params: Mapping[str, int] | None = None, entries: tuple[str, ...] | None = None, **options) -> Model:
     """The model of a text or a path, each of its entry points (or of `entries` alone) optimized; options are those of mica.optimize. The folder
     that Model.save wrote is loaded."""
     what = os.fspath(what)
     if os.path.isdir(what):
-        import json
-        with open(os.path.join(what, "model.json"), encoding="utf-8") as f:
-            saved = json.load(f)
+        saved = _saved(os.path.join(what, "model.json"))
         return Model(saved["name"], tuple(saved["shared"]), {key: load(os.path.join(what, key)) for key in saved["entries"]})
     context = _mica.Context()
     name, found, shared = context.model_text(what, "model") if _is_text(what) else context.model(what)

@@ -227,6 +227,14 @@ def test_safetensors(tmp_path):
     (lambda h: h | {"x": {"dtype": "F32", "shape": [True], "data_offsets": [0, 4]}}, "no size"),
     (lambda h: h | {"x": {"dtype": "I7", "shape": [1], "data_offsets": [0, 4]}}, "x is I7"),
     (lambda h: h | {"x": {"dtype": "F32", "shape": [1]}}, "lacks dtype"),
+    (lambda h: h | {"x": {"dtype": "F32", "shape": [0, 10**30], "data_offsets": [0, 0]}}, "no size"),
+    (lambda h: h | {"x": {"dtype": "F32", "shape": [1] * 100, "data_offsets": [0, 4]}}, "100 dimensions"),
+    (lambda h: h | {"x": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}}, "overlaps"),
+    (lambda h: h | {"x": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}, "overlaps"),
+    (lambda h: h | {"x": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 0]}}, "no size"),
+    (lambda h: h | {"x": {"dtype": "F32", "shape": [1e400], "data_offsets": [0, 4]}}, "no size"),
+    (lambda h: h | {"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4, 8]}}, "lacks dtype"),
+    (lambda h: h | {"x": {"dtype": ["F32"], "shape": [1], "data_offsets": [0, 4]}}, "x is"),
 ])
 def test_safetensors_that_are_wrong(tmp_path, change, says):
     save(tmp_path / "a.safetensors", {"y": ("F32", np.ones(4, "f4"))}, change)
@@ -234,10 +242,16 @@ def test_safetensors_that_are_wrong(tmp_path, change, says):
         mega.read_safetensors(tmp_path)
 
 
+def header_of(text):
+    return struct.pack("<Q", len(text)) + text
+
+
 def test_files_that_are_none(tmp_path):
     with pytest.raises(mica.UsageError, match="no file"):
         mega.read_safetensors(tmp_path)
-    for text, says in ((b"", "longer than the file"), (b"\xff" * 16, "longer than the file"), (struct.pack("<Q", 4) + b"abcd", "no JSON")):
+    for text, says in ((b"", "longer than the file"), (b"\xff" * 16, "longer than the file"), (struct.pack("<Q", 4) + b"abcd", "no JSON"),
+                       (header_of(b"[" * 100000), "no JSON"), (header_of(b'{"x": 1, "x": 2}'), "there twice"),
+                       (header_of(b'{"x": 1}')[:-1], "longer than the file")):
         (tmp_path / "a.safetensors").write_bytes(text)
         with pytest.raises(mica.UsageError, match=says):
             mega.read_safetensors(tmp_path)

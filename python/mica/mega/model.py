@@ -139,7 +139,7 @@ def from_config(config, **options) -> Model:
             text = f.read()
         try:
             config = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             config = None  # the library says where
     else:
         config = _config_dict(config)

@@ -9,7 +9,7 @@ from .._mica import UsageError
 
 # safetensors' name of a type: bytes, numpy's name of the words that hold it
 TYPES = {"F32": (4, "f4"), "F16": (2, "f2"), "BF16": (2, "u2"), "F64": (8, "f8")}
-MOST_HEADER = 100 << 20
+MOST_HEADER, MOST_DIMS = 100 << 20, 8
 
 
 def as_float32(array):
@@ -102,14 +102,21 @@ def _bad(path, what):
     return UsageError(f"{path}: no file of safetensors: {what}")
 
 
+def _once(pairs):
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name that is there twice")
+    return found
+
+
 def _header(path, f, size):
     start = f.read(8)
     n = int.from_bytes(start, "little")
     if len(start) < 8 or n > min(size - 8, MOST_HEADER):
         raise _bad(path, "its header is longer than the file")
     try:
-        header = json.loads(f.read(n).decode("utf-8"))
-    except ValueError as e:
+        header = json.loads(f.read(n).decode("utf-8"), object_pairs_hook=_once)
+    except (ValueError, RecursionError) as e:
         raise _bad(path, f"its header is no JSON ({str(e)[:80]})") from None
     if not isinstance(header, dict):
         raise _bad(path, "its header is no object")
@@ -119,12 +126,14 @@ def _header(path, f, size):
 def _entry(path, name, x, room):
     if not isinstance(x, dict) or not isinstance(x.get("shape"), list) or not isinstance(x.get("data_offsets"), list) or len(x["data_offsets"]) != 2:
         raise _bad(path, f"{name[:80]} lacks dtype, shape or data_offsets")
-    if x.get("dtype") not in TYPES:
+    if not isinstance(x.get("dtype"), str) or x["dtype"] not in TYPES:
         raise _bad(path, f"{name[:80]} is {str(x.get('dtype'))[:20]}; types are {', '.join(TYPES)}")
     bytes_, word = TYPES[x["dtype"]]
     count = 1
+    if len(x["shape"]) > MOST_DIMS:
+        raise _bad(path, f"{name[:80]} has {len(x['shape'])} dimensions, at most {MOST_DIMS}")
     for d in [*x["shape"], *x["data_offsets"]]:
-        if type(d) is not int or d < 0:
+        if type(d) is not int or not 0 <= d < 1 << 60:
             raise _bad(path, f"{name[:80]} has a number that is no size")
     for d in x["shape"]:
         count *= d
@@ -134,12 +143,23 @@ def _entry(path, name, x, room):
     return begin, count, word
 
 
+def _apart(path, places):
+    """Refuses tensors that share bytes. places: (begin, end, name)."""
+    end, before = 0, ""
+    for begin, to, name in sorted(places):
+        if begin < end:
+            raise _bad(path, f"{name[:80]} overlaps {before[:80]}")
+        if to > begin:
+            end, before = to, name
+
+
 def _read_file(path, out):
     import numpy as np
     size = os.path.getsize(path)
     with open(path, "rb") as f:
         header, start = _header(path, f, size)
         memory = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
+    places = []
     for name, x in header.items():
         if name == "__metadata__":
             continue
@@ -148,6 +168,8 @@ def _read_file(path, out):
             raise _bad(path, f"{name[:80]} is in two files")
         array = np.frombuffer(memory, word, count, start + begin).reshape(x["shape"])
         out[name] = ("BF16", array) if x["dtype"] == "BF16" else array
+        places.append((*x["data_offsets"], name))
+    _apart(path, places)
 
 
 def read_safetensors(path) -> dict:
