@@ -41,6 +41,8 @@ int db_open_until(const char *path, const struct patience *p, struct db **out, s
 {
   char where[OWN_PATH];
   *out = NULL;
+  if (!path && !db_default(where, sizeof where) && named(NULL))
+    return err_set(e, ERR_DATABASE, NOWHERE, "MICA_DB is longer than a path can be: %zu bytes, at most %d", strlen(getenv("MICA_DB")), OWN_PATH - 1);
   if (!path && !db_default(where, sizeof where)) {
     err_set(e, ERR_DATABASE, NOWHERE, "there is no default database, as neither XDG_CACHE_HOME nor HOME names a folder");
     return err_hint(e, "set HOME, or pass --db FILE"), (int)e->status;

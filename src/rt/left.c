@@ -90,8 +90,11 @@ static bool start(struct caller *r)
   if (r->c) return true;
   struct left_call *c = calloc(1, sizeof *c);
   if (!c) return false;
+  pthread_condattr_t steady; // the clock of the day may be set back while somebody waits
+  pthread_condattr_init(&steady), pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
   pthread_mutex_init(&c->lock, NULL);
-  pthread_cond_init(&c->changed, NULL);
+  pthread_cond_init(&c->changed, &steady);
+  pthread_condattr_destroy(&steady);
   c->holders = 2;
   r->c = c;
   if (!pool_thread(&r->thread, serve, c)) return true;
@@ -102,7 +105,7 @@ static bool start(struct caller *r)
 static void wait_slice(struct left_call *c)
 {
   struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
+  clock_gettime(CLOCK_MONOTONIC, &t);
   t.tv_nsec += SLICE;
   if (t.tv_nsec >= 1000000000) t.tv_nsec -= 1000000000, t.tv_sec++;
   pthread_cond_timedwait(&c->changed, &c->lock, &t);

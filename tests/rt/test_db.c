@@ -358,6 +358,11 @@ static void without_a_home(void **state)
   db_close(db);
   setenv("MICA_DB", "/dev/null/mica.db", 1); // which was named
   assert_int_equal(db_open_or_none(NULL, NULL, &db, &why, &e), ENV);
+  char *far = arena_alloc(&mem, 5001);
+  memset(far, 'a', 5000), far[5000] = 0;
+  setenv("MICA_DB", far, 1), e = (struct err){0};
+  assert_int_equal(db_open(NULL, &db, &e), ENV);
+  assert_non_null(strstr(e.text, "MICA_DB is longer than a path can be: 5000 bytes"));
   unsetenv("MICA_DB");
   arena_close(&mem);
 }
