@@ -113,7 +113,8 @@ static uint64_t rank(const struct field *F, struct ffv x)
 static struct ffv pick(const struct field *F, struct ffv x, struct ffv y, bool larger)
 {
   if (x.p == y.p) return ff_lost(x) ? y : x;
-  if (F->opaque_max) return ff_opaque(F, larger ? -2 : -3, x, y);
+  const int op = larger ? -2 : -3;
+  if (F->opaque_max) return x.p < y.p ? ff_opaque(F, op, x, y) : ff_opaque(F, op, y, x);
   return (rank(F, x) > rank(F, y)) == larger ? x : y;
 }
 struct ffv ff_max(const struct field *F, struct ffv x, struct ffv y) { return pick(F, x, y, true); }

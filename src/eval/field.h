@@ -8,7 +8,8 @@
 //   opaque    an operator without laws: a secret-keyed hash of its arguments' p parts, that is, a random
 //             function. Equal under it means equal whatever the function is
 //   order     max and min follow a secret-keyed total order of the p parts: idempotent, commutative,
-//             associative and consistent with each other. With opaque_max they are opaque functions instead
+//             associative and consistent with each other. With opaque_max they are opaque functions instead,
+//             idempotent and commutative
 //
 // A struct field also counts what a test must know: divisions by zero and exponentials of lost values. It is
 // therefore owned by one run at a time.

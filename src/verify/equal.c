@@ -13,7 +13,6 @@ static const int64_t FULL_OPS = 2000000000; // default limit of tests at full si
 static const int64_t FULL_BYTES = (int64_t)4 << 30;
 static const int64_t SMALL_OPS = 4000000000; // limit of all tests at reduced extents
 static const int64_t ONE_TEST = 1;
-#define FEW_ORDERS "all tests passed, but maxima choose among so many elements that the orders of the tests may hide a wrong one"
 
 struct equal_job {
   struct arena *mem;
@@ -68,13 +67,11 @@ static void weigh(struct equal_job *j, const struct testing *t, enum verdict fie
   struct certificate *c = j->c;
   c->note[0] = 0;
   testing_credit(t, c);
-  const bool enough = testing_suffices(t);
-  if (fields == SAME && numbers == NUMBERS_AGREE && enough) return conclude(j, FOUND_EQUAL, EVIDENCE_FULL);
+  if (fields == SAME && numbers == NUMBERS_AGREE) return conclude(j, FOUND_EQUAL, EVIDENCE_FULL);
   if (!whole) return conclude(j, FOUND_UNDECIDED, EVIDENCE_NONE);
   if (fields == DIFFERENT && t->faithful) return differs(j, FOUND_UNEQUAL, t->a, &t->where, "at full size");
   if (numbers == NUMBERS_DIFFER) return undecided(j, "tests over fields agree, but values in float64 differ");
   if (fields == ZERO_DIVISOR) return undecided(j, "divides by zero for all inputs");
-  if (fields == SAME && !enough) return undecided(j, FEW_ORDERS);
   if (fields == SAME) return undecided(j, "no inputs were found on which both are defined and rounding errors are small");
   undecided(j, "tests over fields differ, but only in their meaning of roots, maxima, whole numbers or opaque "
                "functions; values in float64 agree");
@@ -126,8 +123,7 @@ static bool all_small_agree(struct equal_job *j, struct testing *t)
   static const enum shrink_style styles[] = {APART, OTHER, VARIED};
   for (size_t i = 0; i < COUNT(styles); i++)
     if (!small_agrees(j, styles[i], ONE_TEST, t)) return false;
-  if (!small_agrees(j, TINY, SMALL_OPS, t)) return false;
-  return testing_suffices(t) || (undecided(j, FEW_ORDERS), false);
+  return small_agrees(j, TINY, SMALL_OPS, t);
 }
 
 static void small(struct equal_job *j, double ops)

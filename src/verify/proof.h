@@ -2,7 +2,6 @@
 //
 // Files
 //   equal.c        verify_equal: the order of evidence and the verdict
-//   among.c        among how many elements maxima choose
 //   tests.c        which tests, and what they are worth
 //   cut.c          tensors that both graphs compute in the same way become inputs
 //   input_parts.c  parts of inputs that a pair reads become inputs
@@ -145,19 +144,15 @@ void place_text(char out[160], const struct graph *g, const struct verify_place 
 
 // ---- tests.c -------------------------------------------------------------------------------------------------
 
-double choices_among(const struct graph *g); // in among.c: upper bound of the elements that a maximum chooses from
-
 struct testing { // tests of one pair of graphs at one size
   const struct verify_opts *o;
   uint64_t seed;
   const struct graph *a, *b;
   struct bound bound;
-  double error;  // failure probability of one test
-  int wanted;    // number of tests for delta; 1000000000 if no number suffices
-  double orders; // number of orders of maxima that are needed
-  int64_t ops;   // operations of one test
-  bool faithful; // a difference over fields implies one over the reals
-  bool opaque_max;
+  double error;              // failure probability of one test
+  int wanted;                // number of tests for delta; 1000000000 if no number suffices
+  int64_t ops;               // operations of one test
+  bool faithful;             // a difference over fields implies one over the reals
   int passed;                // results: number of passed tests,
   struct verify_place where; // the first difference,
   struct primes first;       // primes of the first test
@@ -165,7 +160,6 @@ struct testing { // tests of one pair of graphs at one size
 struct testing testing_of(const struct verify_opts *o, uint64_t seed, const struct graph *a, const struct graph *b);
 // Runs as many tests over fields as delta requires, at least one, and at most as many as `ops` operations allow.
 enum verdict testing_fields(struct testing *t, int64_t ops, struct err *e);
-bool testing_suffices(const struct testing *t);                      // false: with so few orders of maxima a difference may be missed
 void testing_credit(const struct testing *t, struct certificate *c); // adds what the passed tests are worth
 
 // ---- real.c: the same inputs in float64 and in float32 ---------------------------------------------------------
