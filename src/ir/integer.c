@@ -135,6 +135,14 @@ static bool summed(const struct operands *o, struct whole_range *r)
   const double n = (double)o->terms;
   return *r = between(n * (double)o->x.least, n * (double)o->x.most), true;
 }
+// Sums of one number, of two, and so on.
+static bool scanned(const struct operands *o, struct whole_range *r)
+{
+  const struct whole_range one = o->x;
+  summed(o, r);
+  r->least = MIN(r->least, one.least), r->most = MAX(r->most, one.most);
+  return true;
+}
 static bool quotient(const struct operands *o, struct whole_range *r)
 {
   const double a = (double)o->x.least, b = (double)o->x.most, c = (double)o->y.least, d = (double)o->y.most;

@@ -420,9 +420,30 @@ static void refusals(void **state)
   arena_close(&mem);
 }
 
+// The first partial sums are those of few numbers: no range may limit them to sums of all.
+static void scans_of_whole_numbers(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *range;
+    double x[4], sums[4];
+  } rows[] = {
+      {">= 1 < 6", {1, 2, 5, 1}, {1, 3, 8, 9}}, {">= -5 <= -1", {-1, -2, -5, -1}, {-1, -3, -8, -9}}, {">= -2 <= 3", {-2, 3, 3, 3}, {-2, 1, 4, 7}}};
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    const struct graph *g = test_graph(&mem, arena_printf(&mem, "program p { i: i32[4] %s\n return cumsum(i, dim=0) }", rows[i].range), false);
+    void *in[1] = {arena_copy(&mem, rows[i].x, sizeof rows[i].x)}, *out[1];
+    assert_int_equal(eval_run(&mem, g, DOM_F64, NULL, in, out, NULL, &e), OK);
+    assert_memory_equal(out[0], rows[i].sums, sizeof rows[i].sums);
+    arena_close(&mem);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(scans_of_whole_numbers),
       cmocka_unit_test(elementwise),
       cmocka_unit_test(not_a_number),
       cmocka_unit_test(whole_of_anything),
