@@ -4,9 +4,17 @@
 
 #include <string.h>
 
+struct mega_user { // an access to a tensor; it makes or reads this write of a step, that of `back` steps before
+  int node, access, write, back;
+};
+struct mega_users {
+  int n, cap;
+  struct mega_user *at;
+};
 struct mega_reusing {
   struct mega_proving *v;
-  struct mega_known known; // of the tile that writes
+  struct mega_users *users; // by tensor, in the order of nodes
+  struct mega_known known;  // of the tile that writes
   int instance, worker, tile, node, tensor;
   const struct mega_box *box;
   struct mega_touches *reads, *writes; // by tensor of state
@@ -72,27 +80,42 @@ static void check_remote(struct mega_reusing *u, int instance, int access, int w
   }
 }
 
-// The nodes that have to do with one write of the tensor: `epoch` counts its writes from the first step on.
-static void check_epoch(struct mega_reusing *u, int64_t epoch)
+static void list_users(struct mega_reusing *u)
 {
   const struct mega_plan *p = u->v->p;
-  const struct mega_held *h = &p->held[u->tensor];
-  for (int i = 0; i <= u->instance && !enough(u); i++) {
-    int node = i % p->nnodes, step = i / p->nnodes;
+  u->users = NEWS(u->v->mem, struct mega_users, p->m->ntensors);
+  for (int node = 0; node < p->nnodes; node++) {
     const struct mega_op *op = mega_op_of(p, node);
     for (int a = 0; a < op->spec.naccess; a++) {
       const struct mega_access *x = &op->spec.access[a];
-      int back = 0, write;
-      if (op->arg[x->arg] != u->tensor) continue;
+      const struct mega_held *h = &p->held[op->arg[x->arg]];
+      struct mega_users *l = &u->users[op->arg[x->arg]];
+      struct mega_user user = {.node = node, .access = a};
+      if (!h->nwrites || (u->only >= 0 && u->only != op->arg[x->arg])) continue;
       if (x->out)
-        for (write = 0; h->write[write] != node;) write++;
+        while (h->write[user.write] != node) user.write++;
       else
-        write = mega_read_write(p, node, u->tensor, &back);
-      if ((int64_t)(step - back) * h->nwrites + write != epoch) continue;
-      for (int w = 0; w < p->m->workers && !enough(u); w++) check_task(u, i, a, w);
-      for (int w = 0; w < p->m->workers && !enough(u) && !x->out && mega_slots(p->m, &p->m->tensor[u->tensor]) > 1; w++) check_remote(u, i, a, w);
+        user.write = mega_read_write(p, node, op->arg[x->arg], &user.back);
+      PUSH(u->v->mem, l->at, l->n, l->cap) = user;
     }
   }
+}
+
+// The tasks that have to do with one write of the tensor: `epoch` counts its writes from the first step on.
+static void check_epoch(struct mega_reusing *u, int64_t epoch)
+{
+  const struct mega_plan *p = u->v->p;
+  const struct mega_users *l = &u->users[u->tensor];
+  const bool remote = mega_slots(p->m, &p->m->tensor[u->tensor]) > 1;
+  for (int step = 0; step * p->nnodes <= u->instance; step++)
+    for (int k = 0; k < l->n; k++) {
+      const struct mega_user *x = &l->at[k];
+      const int i = step * p->nnodes + x->node;
+      if ((int64_t)(step - x->back) * p->held[u->tensor].nwrites + x->write != epoch || i > u->instance) continue;
+      for (int w = 0; w < p->m->workers && !enough(u); w++) check_task(u, i, x->access, w);
+      for (int w = 0; w < p->m->workers && !enough(u) && remote && !mega_op_of(p, x->node)->spec.access[x->access].out; w++)
+        check_remote(u, i, x->access, w);
+    }
 }
 
 static void check_version(struct mega_reusing *u)
@@ -171,6 +194,7 @@ static void sweep_all(struct mega_reusing *u)
 {
   const struct mega_plan *p = u->v->p;
   u->known = mega_known_new(u->v->mem, p);
+  list_users(u);
   u->reads = NEWS(u->v->mem, struct mega_touches, p->m->ntensors), u->writes = NEWS(u->v->mem, struct mega_touches, p->m->ntensors);
   for (u->instance = 0; u->instance < MEGA_STEPS * p->nnodes; u->instance++) {
     u->node = u->instance % p->nnodes;
