@@ -23,13 +23,18 @@ bool kern_rule_find(const char *name, enum kern_rule *out)
   return false;
 }
 
-// The number of changes by the rule. Unused values are removed.
-static int apply(struct kern *k, enum kern_rule rule)
+struct room { // for values
+  struct kern_value *v;
+  int cap;
+};
+
+// The number of changes by the rule. Unused values are removed. The new list is made in `spare`, which the old one becomes.
+static int apply(struct kern *k, enum kern_rule rule, struct room *spare)
 {
   struct kern next = *k;
   int fired = 0, *to = NEWS(k->mem, int, k->nvalues + 1);
   if (rows[rule].condition && !rows[rule].condition(k)) return 0;
-  next.v = NULL, next.nvalues = next.cap = 0;
+  next.v = spare->v, next.cap = spare->cap, next.nvalues = 0;
   for (int i = 0; i < k->nvalues; i++) {
     struct kern_value v = k->v[i];
     if (!v.live) continue;
@@ -38,8 +43,10 @@ static int apply(struct kern *k, enum kern_rule rule)
     fired += made;
     if (!made) to[i] = kern_add(&next, v);
   }
+  *spare = (struct room){next.v, next.cap};
   if (!fired) return 0;
   for (struct kern_save *s = next.save; s < next.save + k->nsaves; s++) s->value = kern_spread(&next, to[s->value], s->axes, s->about);
+  *spare = (struct room){k->v, k->cap};
   *k = next;
   kern_live(k);
   return fired;
@@ -49,18 +56,23 @@ int kern_rewrite(struct kern *k, unsigned rules)
 {
   enum { ROUNDS = 32 };
   struct arena scratch = {0}, *mem = k->mem;
+  const struct room own = {k->v, k->cap};
+  struct room spare = {0};
   int all = 0, fired = 1;
-  k->mem = &scratch;
   kern_live(k);
+  k->mem = &scratch, k->cap = k->nvalues, k->v = arena_copy(&scratch, k->v, sizeof *k->v * (size_t)k->nvalues);
   for (int round = 0; fired && round < ROUNDS; round++) {
     fired = 0;
     for (int r = 0; r < KERN_RULES; r++)
-      if (rules >> r & 1 && r != KERN_RULE_SELECT) fired += apply(k, (enum kern_rule)r);
+      if (rules >> r & 1 && r != KERN_RULE_SELECT) fired += apply(k, (enum kern_rule)r, &spare);
     all += fired;
   }
-  if (rules & KERN_BIT(SELECT)) all += apply(k, KERN_RULE_SELECT);
+  if (rules & KERN_BIT(SELECT)) all += apply(k, KERN_RULE_SELECT, &spare);
+  if (all)
+    k->cap = k->nvalues, k->v = arena_copy(mem, k->v, sizeof *k->v * (size_t)k->nvalues);
+  else
+    k->cap = own.cap, k->v = own.v;
   k->mem = mem;
-  if (all) k->v = arena_copy(mem, k->v, sizeof *k->v * (size_t)k->nvalues), k->cap = k->nvalues;
   arena_close(&scratch);
   return all;
 }

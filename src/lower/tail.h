@@ -28,6 +28,11 @@ struct tail_base {
 struct tail_room { // of a saver of the head
   int64_t stride[MAX_LETTERS], elements;
 };
+enum { TAIL_MOST_LOG = 11 };
+struct tail_fitted {
+  struct row_plan p; // .r NULL: not possible
+  int64_t rounds;
+};
 struct tail {
   const struct lower_job *j;
   enum tail_way way;
@@ -39,9 +44,9 @@ struct tail {
   struct tail_room *room; // by saver of the head
   struct norm head;       // as the head is written: savers in rooms
   // of tail_fit
-  int fitted; // to so many threads
   struct row_plan p;
-  int64_t rounds; // items that a block does, at most
+  int64_t rounds;                            // items that a block does, at most
+  struct tail_fitted *fitted[TAIL_MOST_LOG]; // by the logarithm of the number of threads; NULL: not asked about yet
 };
 
 // ---- tail_axes.c ----

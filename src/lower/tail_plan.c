@@ -43,23 +43,28 @@ static bool takes(const struct row_plan *p)
   return registers <= 64 && !p->rounds;
 }
 
-bool tail_fit(struct tail *x, int threads)
+// The best settings for teams of so many threads, or half as many.
+static void fit(const struct tail *x, int threads, struct tail_fitted *out)
 {
   double best = INFINITY;
-  while (threads & (threads - 1)) threads &= threads - 1;
-  struct row_roles role = x->r.role;
-  if (x->fitted == threads) return x->p.r != NULL;
-  x->fitted = threads, x->p.r = NULL;
   for (int team = threads; team >= MAX(32, threads / 2); team /= 2)
-    for (int vec = role.across < 0 ? 1 : 8; vec >= 1; vec /= 2)
+    for (int vec = x->r.role.across < 0 ? 1 : 8; vec >= 1; vec /= 2)
       for (int across = 1; across <= team; across *= 2)
         for (int down = 1; across * down <= team; down *= 2) {
           struct knobs k = {{[KNOB_VEC] = vec, [KNOB_ACROSS] = across, [KNOB_DOWN] = down, [KNOB_JOIN] = team / across / down}};
           struct row_plan p;
           if (!rows_plan(x->j->mem, &x->r, &k, &p) || !takes(&p)) continue;
-          if (busy(x, &p) < best) best = busy(x, &p), x->p = p, x->rounds = own_items(x, &p);
+          const double time = busy(x, &p);
+          if (time < best) best = time, out->p = p, out->rounds = own_items(x, &p);
         }
-  return isfinite(best);
+}
+
+bool tail_fit(struct tail *x, int threads)
+{
+  struct tail_fitted **known = &x->fitted[31 - __builtin_clz((unsigned)threads)];
+  if (!*known) fit(x, 1 << (known - x->fitted), *known = NEW(x->j->mem, struct tail_fitted));
+  x->p = (*known)->p, x->rounds = (*known)->rounds;
+  return x->p.r != NULL;
 }
 
 int64_t tail_shared(const struct tail *x)
