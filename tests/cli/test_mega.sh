@@ -8,7 +8,7 @@ e=examples/mega
 
 expect 0 'waits for' plan $e/tiny_llama.json --workers 3
 expect 0 'pipeline of 12 stages' plan $e/llama_3_2_1b.json
-expect 0 '2.471 GB a step' plan $e/llama_3_2_1b.json
+grep -q '2.471 GB a step' "$work/out" || complain "bytes of a step"
 expect 0 'wait for event .*of the step before, for reuse' plan $e/mlp.mega --dump events
 expect 0 'streams +cache\[' plan $e/tiny_llama.json --dump regions
 expect 0 '^embed +0\.\.' plan $e/tiny_llama.json --workers 3 --dump schedule
@@ -26,7 +26,9 @@ expect 0 'attend .*served_attention_part' plan $e/tiny_llama.json --rows 2 --pag
 expect 0 'proved' prove $e/tiny_qwen3.json --rows 9 --pages 40 --workers 5
 expect 0 'equal to the reference' run $e/tiny_qwen3_moe.json --rows 2 --context 3 --steps 5
 expect 0 'equal to the reference' run $e/tiny_qwen3_moe.json --rows 2 --pages 5 --steps 3
-expect 0 'gate_up .*rmsnorm_experts_gate_up .* 768 .*2415.9 MB  o .tagged., choose .tagged.' plan $e/qwen3_30b_a3b.json
+# Two of 48 layers, which are alike. docs/mega.md shows all of them.
+sed '/"num_hidden_layers"/s/48/2/' $e/qwen3_30b_a3b.json >"$work/c.json"
+expect 0 'gate_up .*rmsnorm_experts_gate_up +2 .* 768 .*100.7 MB  o .tagged., choose .tagged.' plan "$work/c.json"
 expect 0 'attend .*qknorm_served_attention' plan $e/tiny_qwen3.json --rows 2 --pages 5
 expect 2 '4 rows need one each besides the first' plan $e/tiny_llama.json --rows 4 --pages 4
 expect 2 'the context is 63' plan $e/tiny_llama.json --rows 4 --pages 8 --context 63
