@@ -36,7 +36,7 @@ static void start(struct fixture *f)
   f->g = twice(&f->mem, N);
   f->compiler = pretend_compiler;
   f->compiler.arg = &f->compiled;
-  f->o = (struct gpu_race_opts){.seed = 3, .compiler = &f->compiler, .limit = 0.5, .seconds = 0.05, .worker = "/proc/self/exe"};
+  f->o = (struct gpu_race_opts){.seed = 3, .compiler = &f->compiler, .limit = 0.5, .seconds = 0.2, .worker = "/proc/self/exe"};
 }
 
 static int race(struct fixture *f, int n, const char *const *names)
