@@ -5,7 +5,8 @@ PREFIX ?= /usr/local
 BUILD = JOBS=$(JOBS) bash scripts/build.sh
 RELEASE = -DCMAKE_BUILD_TYPE=Release
 PRODUCTS = mica mica_shared
-CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
+# One test more than processors: some tests wait for other processes, for locks or for deadlines.
+CTEST = ctest --output-on-failure --no-tests=error -j $$(($(JOBS) + 1))
 
 .NOTPARALLEL:
 .PHONY: golden fuzz build release compilers aarch64 setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan attack mpi bench docs report wheel install deb deb-check format clean
