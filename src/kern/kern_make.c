@@ -292,7 +292,7 @@ int kern_make(struct arena *mem, const struct norm *n, const enum dtype *store, 
   for (int i = 0; i < 2; i++) m.of[i] = NEWS(mem, int, b->ntensors + 1);
   axes(&m);
   m.parted = parted_axes(&m);
-  out->save = NEWS(mem, struct kern_save, n->nsave + KERN_STORES);
+  out->cap = 8 + b->nnodes, out->v = NEWS(mem, struct kern_value, out->cap);
   for (int i = 0; i < b->nnodes; i++) {
     m.about = tail ? -(i + 1) : i + 1;
     if (both_times(&m, &b->nodes[i])) return NO;

@@ -89,6 +89,6 @@ bool kern_part_store(struct kern_making *m, int v, struct kern_access at)
   axis_set axes = kern_strided(k, &at) | k->v[v].axes;
   if (k->nsaves == m->n->nsave + KERN_STORES) return false;
   v = kern_spread(k, v, axes, m->about);
-  k->save[k->nsaves++] = (struct kern_save){v, axes, at, m->about};
+  PUSH(m->mem, k->save, k->nsaves, m->csaves) = (struct kern_save){v, axes, at, m->about};
   return true;
 }

@@ -15,11 +15,11 @@ struct kern_making {
   struct kern *k;
   struct arena *mem;
   char *why;
-  int first;        // first axis
-  int when, *of[2]; // when: which value of running accumulators is meant; of: values of each tensor, by root
-  int saves, about; // savers so far, each may be several stores; the current node
-  axis_set parted;  // axes whose indices are numbers of parts: each part of a load is a separate load
-  int nparts, cparts;
+  int first;                  // first axis
+  int when, *of[2];           // when: which value of running accumulators is meant; of: values of each tensor, by root
+  int saves, about;           // savers so far, each may be several stores; the current node
+  axis_set parted;            // axes whose indices are numbers of parts: each part of a load is a separate load
+  int nparts, cparts, csaves; // csaves: room for stores
   struct kern_part *parts;
 };
 int kern_joined(struct kern_making *m, int axis, int n, const int *part);

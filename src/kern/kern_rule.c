@@ -57,10 +57,10 @@ int kern_rewrite(struct kern *k, unsigned rules)
   enum { ROUNDS = 32 };
   struct arena scratch = {0}, *mem = k->mem;
   const struct room own = {k->v, k->cap};
-  struct room spare = {0};
   int all = 0, fired = 1;
   kern_live(k);
   k->mem = &scratch, k->cap = k->nvalues, k->v = arena_copy(&scratch, k->v, sizeof *k->v * (size_t)k->nvalues);
+  struct room spare = {NEWS(&scratch, struct kern_value, k->cap), k->cap};
   for (int round = 0; fired && round < ROUNDS; round++) {
     fired = 0;
     for (int r = 0; r < KERN_RULES; r++)
