@@ -2,7 +2,11 @@
 import http.client
 import json
 import os
+import signal
 import socket
+import struct
+import subprocess
+import sys
 import threading
 import time
 
@@ -106,18 +110,106 @@ def test_clients_stream_at_once(server, alone):
         assert got[i] == alone.generate([prompts[i]], 6 + i, temperature=0.7 * (i % 2), seed=i)[0]
 
 
-def test_client_that_leaves(server):
-    free = get(server, "/health")[1]["free_pages"]
-    s = socket.create_connection(server.server_address)
-    body = json.dumps({"prompt": [1, 2], "max_tokens": 900, "stream": True}).encode()
-    s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-    assert b"data:" in s.recv(4096) + s.recv(4096)
+def wire(body, version="1.1", headers=""):
+    text = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return f"POST /v1/completions HTTP/{version}\r\nHost: x\r\n{headers}Content-Length: {len(text)}\r\n\r\n".encode() + text
+
+
+def connect(server, data=b""):
+    s = socket.create_connection(server.server_address, timeout=60)
+    s.sendall(data)
+    return s
+
+
+def rest(s):
+    """All that comes until the other side ends."""
+    got = b""
+    while x := s.recv(1 << 16):
+        got += x
     s.close()
-    until = time.time() + 60
-    while time.time() < until and get(server, "/health")[1]["running"]:
+    return got
+
+
+def until(holds):
+    end = time.time() + 60
+    while not (yes := holds()) and time.time() < end:
         time.sleep(0.02)
+    return yes
+
+
+def idle(server):
     health = get(server, "/health")[1]
-    assert health["running"] == 0 and health["free_pages"] == free == 19
+    return health["running"] == health["waiting"] == 0 and health["free_pages"] == 19
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("reset", [False, True])
+def test_clients_that_leave(server, stream, reset):
+    clients = [connect(server, wire({"prompt": [1, 2], "max_tokens": 900, "stream": stream})) for _ in range(3)]  # two wait for the first one's pages
+    assert until(lambda: get(server, "/health")[1]["waiting"] == 2)
+    if stream:
+        assert b"data:" in clients[0].recv(4096) + clients[0].recv(4096)
+    launches = get(server, "/health")[1]["launches"]
+    for c in reversed(clients):
+        if reset:
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        c.close()
+    assert until(lambda: idle(server))
+    assert get(server, "/health")[1]["launches"] - launches < 2 * 900  # the two that waited did not run to their ends
+
+
+def test_old_clients_get_no_chunks(server, alone):
+    got = rest(connect(server, wire({"prompt": [1], "max_tokens": 2, "stream": True}, "1.0")))
+    head, body = got.split(b"\r\n\r\n", 1)
+    assert b"chunked" not in head and body.endswith(b"data: [DONE]\n\n")
+    events = [json.loads(e[6:])["choices"][0] for e in body.decode().split("\n\n")[:-2]]
+    assert sum((e["token_ids"] for e in events), []) == alone.generate([[1]], 2)[0]
+
+
+def test_slow_clients(server, monkeypatch):
+    monkeypatch.setattr(serving.Handler, "timeout", 0.5)
+    assert rest(connect(server, wire({"prompt": [1]})[:-1])).startswith(b"HTTP/1.1 408 ")  # a body that does not come
+    assert rest(connect(server)) == rest(connect(server, b"POST /v1")) == b""  # no request, and half of one
+    s = connect(server, b"POST /v1/completions HTTP/1.1\r\nX: ")
+    with pytest.raises(OSError):  # a header of single bytes: the connection is closed although each byte comes in time
+        for _ in range(600):
+            s.sendall(b"a")
+            time.sleep(0.1)
+    s.close()
+
+
+def test_many_connections(server, monkeypatch):
+    assert until(lambda: not server.clients)
+    monkeypatch.setattr(serving, "MOST_CLIENTS", 3)
+    clients = [connect(server) for _ in range(3)]
+    assert until(lambda: len(server.clients) == 3)
+    got = rest(connect(server))
+    assert got.startswith(b"HTTP/1.1 503 ") and "3 clients" in json.loads(got.split(b"\r\n\r\n")[1])["error"]["message"]
+    clients[0].close()
+    assert until(lambda: len(server.clients) == 2)
+    assert post(server, {"prompt": [1], "max_tokens": 1})[0] == 200
+    for c in clients[1:]:
+        c.close()
+
+
+def test_requests_wait_in_line(server, monkeypatch):
+    monkeypatch.setattr(serving, "MOST_WAITING", 1)
+    clients = [connect(server, wire({"prompt": [1], "max_tokens": 900, "stream": True}))]
+    assert until(lambda: get(server, "/health")[1]["running"] == 1)
+    clients.append(connect(server, wire({"prompt": [1], "max_tokens": 900, "stream": True})))
+    assert until(lambda: get(server, "/health")[1]["waiting"] == 1)
+    status, text, _ = post(server, {"prompt": [1]})
+    assert status == 429 and "wait already" in text
+    for c in clients:
+        c.close()
+    assert until(lambda: idle(server))
+
+
+def test_answers_are_not_held(server):
+    s = connect(server, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert s.recv(4096).startswith(b"HTTP/1.1 200 ")
+    assert all(c.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for c in [*server.clients])
+    s.close()
 
 
 @pytest.mark.parametrize("body, status, says", [
@@ -176,6 +268,83 @@ def test_wrong_lengths(server, headers, body, status):
     s.shutdown(socket.SHUT_WR)
     assert f" {status} ".encode() in s.recv(4096).splitlines()[0]
     s.close()
+
+
+@pytest.mark.parametrize("text", [
+    b'{"prompt": "\xff\xfe 1"}', b"\xff\xfe{", b'{"prompt": [1], "\xc3(": 1}', b'{"prompt": "1\\u0000"}', bytes(10),
+    b'{"prompt": [1], "max_tokens": 1' + b"0" * 5000 + b"}", b'{"prompt": [1' + b", 1" * 300000 + b"]}", b'{"prompt": [1], "temperature": 1e999}',
+])
+def test_wrong_bytes(server, text):
+    got = rest(connect(server, wire(text)))
+    assert got.startswith(b"HTTP/1.1 400 ") and json.loads(got.split(b"\r\n\r\n")[1])["error"]["code"] == 400
+
+
+@pytest.mark.parametrize("request_, status", [
+    (wire({"prompt": [1]}, headers=f"X: {'a' * 70000}\r\n"), 431),
+    (wire({"prompt": [1]}, headers="".join(f"X{i}: 1\r\n" for i in range(200))), 431),
+    (b"GET /" + b"a" * 70000 + b" HTTP/1.1\r\n\r\n", 414),
+    (b"BREW /health HTTP/1.1\r\n\r\n", 501),
+    (wire(b"x" * (serving.MOST_BODY + 1)), 413),  # the client gets the answer though it sends more than is read
+    (wire(b"x" * (8 * serving.MOST_BODY)), 413),
+])
+def test_refused_before_the_end(server, request_, status):
+    got = rest(connect(server, request_))
+    assert got.startswith(f"HTTP/1.1 {status} ".encode()) and json.loads(got.split(b"\r\n\r\n")[1])["error"]["code"] == status
+
+
+def test_a_body_is_no_second_request(server):
+    second = b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
+    got = rest(connect(server, b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(second) + second))
+    assert got.count(b"HTTP/1.1 ") == 1 and b"free_pages" in got
+
+
+def test_stop_while_streaming():
+    s = serving.Server(mega.from_config(CONFIG, rows=4, pages=40, workers=2, deadline=60).random(1))
+    thread = threading.Thread(target=s.serve_forever, daemon=True)
+    thread.start()
+    asks = {"prompt": [1], "max_tokens": 2000}
+    streams, waits, quiet = connect(s, wire(asks | {"stream": True})), connect(s, wire(asks)), connect(s)
+    assert b"data:" in streams.recv(4096) + streams.recv(4096)
+    assert until(lambda: get(s, "/health")[1]["waiting"] == 1)
+    s.close()
+    thread.join()
+    events = rest(streams)
+    assert b'{"error": {"message": "the server stops"}}' in events and events.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
+    assert rest(waits).startswith(b"HTTP/1.1 503 ") and rest(quiet) == b"" and not s.clients
+    with pytest.raises(Exception, match="the server stops"):
+        s.engine.submit([1], 1)
+
+
+def test_close_before_service():
+    s = serving.Server(mega.from_config(CONFIG, workers=2).random(1))
+    s.close()
+    s.serve_forever()  # returns at once
+    assert not s.engine.thread.is_alive()
+
+
+def test_sigterm():
+    p = subprocess.Popen([sys.executable, "-m", "mica.mega.server", CONFIG, "--port", "0", "--pages", "40"], stdout=subprocess.PIPE, text=True)
+    try:
+        port = int(p.stdout.readline().split(":")[2].split("/")[0])
+        s = socket.create_connection(("127.0.0.1", port), timeout=60)
+        s.sendall(wire({"prompt": [1], "max_tokens": 2000, "stream": True}))
+        assert b"data:" in s.recv(4096) + s.recv(4096)
+        p.send_signal(signal.SIGTERM)
+        events = rest(s)
+        assert b"the server stops" in events and b"[DONE]" in events and p.wait(60) == 0
+    finally:
+        p.kill()
+        p.stdout.close()
+
+
+def test_engine_outlives_exceptions(server, monkeypatch):
+    def fails(*_):
+        raise MemoryError("planted")
+    with monkeypatch.context() as m:
+        m.setattr(server.engine.batch.model, "step", fails)
+        status, text, _ = post(server, {"prompt": [1], "max_tokens": 2})
+        assert status == 500 and "MemoryError: planted" in text
+    assert post(server, {"prompt": [1], "max_tokens": 2})[0] == 200 and idle(server)
 
 
 def test_hung_launch():

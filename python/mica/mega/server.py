@@ -9,9 +9,13 @@ any object with encode(text) -> numbers and decode(numbers) -> text. Without one
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import queue
+import select
+import signal
+import socket
 import sys
 import threading
 import time
@@ -22,6 +26,16 @@ from .batch import Batch
 from .model import Model, from_config, from_folder
 
 MOST_BODY, MOST_WAITING, MOST_TOKENS, MOST_STOPS, MOST_STOP = 1 << 20, 256, 4096, 4, 256
+MOST_CLIENTS = 512  # connections at once, each with a thread
+LOOK = 0.25  # seconds between looks at a connection whose request is at work
+LINGER = 2.0  # seconds in which a client may still send what is refused
+STOP = 5.0  # seconds in which clients get their last events when the server stops
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, message: str):
+        super().__init__(message)
+        self.status = status
 
 
 class Numbers:
@@ -67,7 +81,7 @@ class Engine:
 
     def __init__(self, model: Model, burst: int = 1):
         self.batch, self.lock = Batch(model, burst), threading.Condition()
-        self.ended, self.failed, self.launches = False, "", 0
+        self.ended, self.launches = False, 0
         self.thread = threading.Thread(target=self._run, name="mica-engine", daemon=True)
         self.thread.start()
 
@@ -77,23 +91,29 @@ class Engine:
                 while not self.batch.busy and not self.ended:
                     self.lock.wait()
                 if self.ended:
-                    return
+                    return self._fail("the server stops", [*self.batch.running, *self.batch.waiting])
                 try:
                     self.batch.step()
                     self.launches += 1
                 except Error as e:  # a launch that hung; the model works on, and these requests end
-                    self.failed = str(e)
-                    for r in [*self.batch.running]:
-                        r.error = self.failed
-                        self.batch.cancel(r)
+                    self._fail(str(e), [*self.batch.running])
+                except Exception as e:  # without this thread all clients would wait forever
+                    self._fail(f"{type(e).__name__}: {e}", [*self.batch.running, *self.batch.waiting])
             time.sleep(0)  # others take the lock
+
+    def _fail(self, why: str, requests) -> None:
+        for r in requests:
+            r.error = why
+            self.batch.cancel(r)
 
     def submit(self, prompt, most, **options):
         """(request, queue): what is put there are tokens, and None at the end."""
         out: queue.SimpleQueue = queue.SimpleQueue()
         with self.lock:
+            if self.ended:
+                raise _Refused(503, "the server stops")
             if len(self.batch.waiting) >= MOST_WAITING:
-                raise BlockingIOError
+                raise _Refused(429, f"{MOST_WAITING} requests wait already")
             r = self.batch.submit(prompt, most, on_token=lambda _, t: out.put(t), **options)
             self.lock.notify()
         return r, out
@@ -109,12 +129,6 @@ class Engine:
         self.thread.join()
 
 
-class _Refused(Exception):
-    def __init__(self, status: int, message: str):
-        super().__init__(message)
-        self.status = status
-
-
 def _number(body, name, otherwise, low, high, whole):
     x = body.get(name, otherwise)
     if x is None:
@@ -124,10 +138,54 @@ def _number(body, name, otherwise, low, high, whole):
     return x
 
 
+class _Reader(io.RawIOBase):
+    """Reads of a connection up to a time, so that a client cannot hold a thread by single bytes."""
+
+    def __init__(self, connection):
+        self.connection, self.until = connection, 0.0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, to) -> int:
+        left, before = self.until - time.monotonic(), self.connection.gettimeout()
+        if left <= 0:
+            raise TimeoutError("the request came too slowly")
+        self.connection.settimeout(left)
+        try:
+            return self.connection.recv_into(to)
+        finally:
+            self.connection.settimeout(before)
+
+
+def _refusal(status: int, message: str) -> dict:
+    return {"error": {"message": message, "type": "invalid_request_error" if status < 500 else "server_error", "code": status}}
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server
-    timeout = 60
+    timeout = 60  # seconds until a request must have come, and those of each write
+    disable_nagle_algorithm = True  # an event would wait until the client has acknowledged the one before it
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self.reader = _Reader(self.connection)
+        self.rfile = io.BufferedReader(self.reader)
+
+    def handle_one_request(self) -> None:
+        self.reader.until = time.monotonic() + self.timeout
+        try:
+            waits = self.rfile.peek(1)
+        except (ConnectionError, TimeoutError):
+            waits = b""
+        if not waits:
+            self.close_connection = True
+            return
+        self.reader.until = time.monotonic() + self.timeout
+        super().handle_one_request()
+        self.close_connection |= self.server.engine.ended
 
     def log_message(self, *_) -> None:
         pass
@@ -137,14 +195,41 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(text)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(text)
+        if self.command != "HEAD":
+            self.wfile.write(text)
 
     def _refuse(self, status: int, message: str) -> None:
+        """Refuses a request. The rest of it is read and dropped: a connection that is closed with unread bytes may lose the answer."""
         self.close_connection = True
-        self._send(status, {"error": {"message": message, "type": "invalid_request_error" if status < 500 else "server_error", "code": status}})
+        self._send(status, _refusal(status, message))
+        try:
+            self.connection.shutdown(socket.SHUT_WR)
+            self.reader.until = time.monotonic() + LINGER
+            while self.rfile.read1(1 << 16):
+                pass
+        except OSError:
+            pass
+
+    def send_error(self, code, message=None, explain=None) -> None:
+        self._refuse(int(code), message or self.responses.get(code, ("this request is not understood",))[0])
+
+    def _gone(self) -> bool:
+        """Has the client closed its connection? When the server stops, close() has done so."""
+        if self.server.engine.ended:
+            return False
+        poll = select.poll()
+        poll.register(self.connection, select.POLLIN)
+        try:
+            return bool(poll.poll(0)) and not self.connection.recv(1, socket.MSG_PEEK)
+        except OSError:
+            return True
 
     def do_GET(self) -> None:
+        if "Content-Length" in self.headers or "Transfer-Encoding" in self.headers:
+            self.close_connection = True  # what follows would be read as another request
         if self.path == "/health":
             e = self.server.engine
             self._send(200, {"running": len(e.batch.running), "waiting": len(e.batch.waiting), "free_pages": len(e.batch.free), "launches": e.launches})
@@ -162,7 +247,7 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(e.status, str(e))
         except UsageError as e:
             self._refuse(400, str(e).splitlines()[0])
-        except (BrokenPipeError, ConnectionResetError, TimeoutError):
+        except (ConnectionError, TimeoutError):
             self.close_connection = True
 
     def _body(self) -> dict:
@@ -172,7 +257,10 @@ class Handler(BaseHTTPRequestHandler):
         digits = lengths[0].lstrip("0") or "0"
         if len(digits) > len(str(MOST_BODY)) or int(digits) > MOST_BODY:
             raise _Refused(413, f"a request has at most {MOST_BODY} bytes")
-        text = self.rfile.read(int(digits))
+        try:
+            text = self.rfile.read(int(digits))
+        except TimeoutError:
+            raise _Refused(408, f"a request takes at most {self.timeout} seconds") from None
         if len(text) < int(digits):
             raise _Refused(400, "the request ends before its Content-Length")
         try:
@@ -210,10 +298,7 @@ class Handler(BaseHTTPRequestHandler):
         options = {"temperature": float(_number(body, "temperature", 0.0, 0, 100, False)), "top_k": _number(body, "top_k", 0, 0, 64, True),
                    "seed": _number(body, "seed", 0, 0, (1 << 64) - 1, True), "stop": stop}
         prompt, most = self._prompt(body), _number(body, "max_tokens", 16, 1, MOST_TOKENS, True)
-        try:
-            r, tokens = self.server.engine.submit(prompt, most, **options)
-        except BlockingIOError:
-            raise _Refused(429, f"{MOST_WAITING} requests wait already") from None
+        r, tokens = self.server.engine.submit(prompt, most, **options)
         try:
             (self._stream if body.get("stream") is True else self._answer)(r, tokens, Text(self.server.tokenizer, stops))
         finally:
@@ -226,55 +311,123 @@ class Handler(BaseHTTPRequestHandler):
     def _reason(self, r, text) -> str:
         return "stop" if text.stopped else {"length": "length", "stop": "stop"}.get(r.done, "error")
 
+    def _tokens(self, tokens):
+        """The tokens of a request, as they are made. The request of a client that has closed its connection ends."""
+        look = time.monotonic() + LOOK
+        while True:
+            try:
+                if (t := tokens.get(timeout=LOOK)) is None:
+                    return
+                yield t
+            except queue.Empty:
+                pass
+            if time.monotonic() >= look:
+                if self._gone():
+                    raise ConnectionAbortedError("the client has left")
+                look = time.monotonic() + LOOK
+
     def _pieces(self, r, tokens, text):
         """Texts with their tokens, and last the text that is left. A request whose text has stopped ends."""
-        while not text.stopped and (t := tokens.get()) is not None:
+        for t in self._tokens(tokens):
             yield text.add(t), [t]
+            if text.stopped:
+                break
         self.server.engine.cancel(r)
         yield text.add(None), []
 
     def _answer(self, r, tokens, text) -> None:
         said = "".join(piece for piece, _ in self._pieces(r, tokens, text))
         if r.error:
-            raise _Refused(500, r.error)
+            raise _Refused(503 if self.server.engine.ended else 500, r.error)
         n, made = len(r.prompt), text.tokens
         self._send(200, self._choice(said, made, self._reason(r, text)) |
                    {"usage": {"prompt_tokens": n, "completion_tokens": len(made), "total_tokens": n + len(made)}})
 
-    def _event(self, text: str) -> None:
+    def _event(self, text: str, chunks: bool) -> None:
         data = f"data: {text}\n\n".encode()
-        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-        self.wfile.flush()
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n" if chunks else data)
 
     def _stream(self, r, tokens, text) -> None:
+        chunks = self.request_version != "HTTP/1.0"  # which knows no chunks: the end of the connection is that of the stream
+        self.close_connection |= not chunks
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Transfer-Encoding", "chunked")
+        if chunks:
+            self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for piece, made in self._pieces(r, tokens, text):
             choice = self._choice(piece, made, None if made else self._reason(r, text))
-            self._event(json.dumps({"error": {"message": r.error}} if r.error and not made else choice))
-        self._event("[DONE]")
-        self.wfile.write(b"0\r\n\r\n")
+            self._event(json.dumps({"error": {"message": r.error}} if r.error and not made else choice), chunks)
+        self._event("[DONE]", chunks)
+        if chunks:
+            self.wfile.write(b"0\r\n\r\n")
 
 
 class Server(ThreadingHTTPServer):
-    """On the loopback, unless told another address. close() ends the engine too."""
+    """On the loopback, unless told another address. close() ends the engine too: requests at work end with an error."""
     daemon_threads = True
     request_queue_size = 64
 
     def __init__(self, model: Model, *, name: str = "mica", port: int = 0, address: str = "127.0.0.1", tokenizer=None, burst: int = 1):
-        self.engine, self.name, self.tokenizer, self.started = Engine(model, burst), name, tokenizer or Numbers(), int(time.time())
+        self.name, self.tokenizer, self.started = name, tokenizer or Numbers(), int(time.time())
+        self.clients: set[socket.socket] = set()
+        self.clients_change = threading.Condition()
+        self.serves = self.closed = False
         super().__init__((address, port), Handler)
+        self.engine = Engine(model, burst)
+
+    def serve_forever(self, poll_interval: float = 0.5) -> None:
+        with self.clients_change:
+            if self.closed:
+                return
+            self.serves = True
+        super().serve_forever(poll_interval)
+
+    def process_request(self, request, client_address) -> None:
+        with self.clients_change:
+            full = len(self.clients) >= MOST_CLIENTS
+            if not full:
+                self.clients.add(request)
+        if full:
+            self._turn_away(request)
+        else:
+            super().process_request(request, client_address)
+
+    def _turn_away(self, request) -> None:
+        text = json.dumps(_refusal(503, f"{MOST_CLIENTS} clients are connected already")).encode()
+        try:
+            request.setblocking(False)
+            request.send(b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                         b"Content-Length: %d\r\n\r\n" % len(text) + text)
+            request.recv(1 << 16)
+        except OSError:
+            pass
+        self.shutdown_request(request)
+
+    def shutdown_request(self, request) -> None:
+        super().shutdown_request(request)
+        with self.clients_change:
+            self.clients.discard(request)
+            self.clients_change.notify_all()
 
     def handle_error(self, request, client_address) -> None:
         if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):
             super().handle_error(request, client_address)
 
     def close(self) -> None:
-        self.shutdown()
+        with self.clients_change:
+            serves, self.closed = self.serves, True
+        if serves:
+            self.shutdown()
         self.server_close()
         self.engine.close()
+        with self.clients_change:
+            for c in self.clients:  # those that wait for a request end
+                try:
+                    c.shutdown(socket.SHUT_RD)
+                except OSError:
+                    pass
+            self.clients_change.wait_for(lambda: not self.clients, STOP)
 
 
 def _tokenizer(folder: str):
@@ -306,13 +459,13 @@ def main() -> None:
     except (Error, OSError) as e:
         sys.exit(f"mica.mega.server: {e}")
     print(f"http://127.0.0.1:{server.server_address[1]}/v1/completions", flush=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         server.serve_forever()
     except KeyboardInterrupt:
         pass
     finally:
-        server.server_close()
-        server.engine.close()
+        server.close()
 
 
 if __name__ == "__main__":
