@@ -167,7 +167,7 @@ def test_old_clients_get_no_chunks(server, alone):
 
 
 def test_slow_clients(server, monkeypatch):
-    monkeypatch.setattr(serving.Handler, "timeout", 0.5)
+    monkeypatch.setattr(serving.Handler, "timeout", 1.5)
     assert rest(connect(server, wire({"prompt": [1]})[:-1])).startswith(b"HTTP/1.1 408 ")  # a body that does not come
     assert rest(connect(server)) == rest(connect(server, b"POST /v1")) == b""  # no request, and half of one
     s = connect(server, b"POST /v1/completions HTTP/1.1\r\nX: ")
@@ -323,7 +323,8 @@ def test_close_before_service():
 
 
 def test_sigterm():
-    p = subprocess.Popen([sys.executable, "-m", "mica.mega.server", CONFIG, "--port", "0", "--pages", "40"], stdout=subprocess.PIPE, text=True)
+    patient = "import functools; from mica.mega import server as s; s.from_config = functools.partial(s.from_config, deadline=60); s.main()"
+    p = subprocess.Popen([sys.executable, "-c", patient, CONFIG, "--port", "0", "--pages", "40"], stdout=subprocess.PIPE, text=True)
     try:
         port = int(p.stdout.readline().split(":")[2].split("/")[0])
         s = socket.create_connection(("127.0.0.1", port), timeout=60)
