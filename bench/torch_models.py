@@ -103,8 +103,10 @@ class Runs:
         torch._dynamo.reset()
 
     def add(self, name, f, itself=False):
-        """itself: it captures its calls in CUDA graphs, or is not torch's. A way that fails is said, and has no time."""
+        """f: a function of no arguments that gives the call. itself: it captures its calls in CUDA graphs, or is not torch's. A way that fails is
+        said, and has no time."""
         try:
+            f = f()
             began = time.monotonic()
             got = f(*self.inputs)
             self.first[name] = time.monotonic() - began
@@ -123,22 +125,23 @@ class Runs:
         """Eager mode, a peer or Mica. Compiled ones begin with empty caches of Inductor."""
         mode, _, searching = HOW[self.how]
         if name == "eager":
-            return self.add(name, self.model)
+            return self.add(name, lambda: self.model)
         with fresh_cache():
             if name == "mica":
                 return self.add_mica(given)
             if name == "onnxruntime":
-                return self.add(name, in_onnxruntime(self.model, self.inputs), itself=True)
+                return self.add(name, lambda: in_onnxruntime(self.model, self.inputs), itself=True)
             mode = {"inductor": mode, "reduce": "reduce-overhead", "autotune": searching}[name]
             compiled = torch.compile(self.model, backend="inductor", **({} if mode == "default" else {"mode": mode}))
-            self.add(name, compiled, itself=name == "reduce" or self.how == "reduce-overhead")
+            self.add(name, lambda: compiled, itself=name == "reduce" or self.how == "reduce-overhead")
 
     def add_mica(self, given):
         sizes = {"min_ops": given.min_ops, **({"max_ops": given.max_ops.split(",")} if given.max_ops else {})}
         options = {"time": given.time, "take": given.take, **sizes, **HOW[self.how][1], "mode": HOW[self.how][0]}
         reports = []
         mica.torch.compiler._listeners.lists = [reports]
-        self.add("mica", torch.compile(self.model, backend=mica.torch.backend, options=options), itself=self.how == "reduce-overhead")
+        compiled = torch.compile(self.model, backend=mica.torch.backend, options=options)
+        self.add("mica", lambda: compiled, itself=self.how == "reduce-overhead")
         mica.torch.compiler._listeners.lists = []
         e = mica.torch.Explanation(reports)
         if given.why:
@@ -159,6 +162,9 @@ class Runs:
                 for k, f in self.calls.items():
                     times[k].append(time_calls(f, n, self.device))
         return times
+
+    def close(self):
+        """Nothing of it outlives it."""
 
 
 def serve(pipe, name, way, how, given):
@@ -185,7 +191,11 @@ class Processes:
         ours, theirs = multiprocessing.Pipe()
         multiprocessing.get_context("fork").Process(target=serve, args=(theirs, self.name, way, self.how, given)).start()
         theirs.close()
-        errors, first, failed, told = ours.recv()
+        try:
+            errors, first, failed, told = ours.recv()
+        except EOFError:  # it has said why on standard error
+            self.failed[way] = f"{way} failed: its process ended"
+            return
         for kept, new in zip((self.errors, self.first, self.failed, self.told), (errors, first, failed, told)):
             kept.update(new)
         if failed:
@@ -204,9 +214,11 @@ class Processes:
         for _ in range(rounds):
             for way, kept in times.items():
                 kept.append(self.time_of(way, n))
+        return times
+
+    def close(self):
         for pipe in self.pipes.values():
             pipe.send(0)
-        return times
 
 
 def in_onnxruntime(model, inputs):
@@ -230,13 +242,16 @@ def warm(device):
 def row(name, gpu, given, how):
     runs = Runs(*case(name, gpu, given), how) if gpu else Processes(name, how)
     peers = [p for p in PEERS if p in given.peers.split(",")]
-    for way in ("eager", *peers, "mica"):
-        runs.add_way(way, given)
-    times = runs.timed(given.rounds)
-    if gpu and given.kernels:
-        with open(given.kernels, "a", newline="") as file:
-            csv.writer(file).writerows([name, how, way, f"{launches:g}", f"{us:.1f}", kernel]
-                                       for way, call in runs.calls.items() for kernel, launches, us in kernels(call))
+    try:
+        for way in ("eager", *peers, "mica"):
+            runs.add_way(way, given)
+        times = runs.timed(given.rounds)
+        if gpu and given.kernels:
+            with open(given.kernels, "a", newline="") as file:
+                csv.writer(file).writerows([name, how, way, f"{launches:g}", f"{us:.1f}", kernel]
+                                           for way, call in runs.calls.items() for kernel, launches, us in kernels(call))
+    finally:  # processes that wait for a call would be waited for
+        runs.close()
     out = {"model": name, "how": how, "dtype": str(dtype_of(gpu, given)).removeprefix("torch."),
            "device": torch.cuda.get_device_name() if gpu else platform.processor() or platform.machine()}
     median = {}
