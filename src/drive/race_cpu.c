@@ -142,22 +142,40 @@ int race_part(struct job *j, struct contest *c, int part, struct err *e)
 
 // ---- the whole program ----
 
+// The program as written and the best one are compiled at the same time.
+struct whole_building {
+  struct job *j;
+  struct candidate *who[2];
+  struct err errs[2];
+};
+
+static void build_whole(void *arg, int i, int worker)
+{
+  (void)worker;
+  struct whole_building *b = arg;
+  pass_candidate(b->j, NULL, b->who[i], LAST_OF_CANDIDATE, &b->errs[i]);
+}
+
 // With one part its modules are reused, so a stop loses nothing.
 static int whole_modules(struct job *j, struct err *e)
 {
   struct contest *c = &j->contests[0];
   bool one = j->single, op_by_op = j->best.g == j->base.g;
+  struct whole_building b = {.j = j};
+  int n = 0;
   j->base.passed = j->best.passed = PASS_THREAD_GRAPHS;
   if (one && c->cand[0].g == j->base.g && c->cand[0].cpu.module)
     j->base = c->cand[0];
   else
-    TRY(pass_candidate(j, NULL, &j->base, LAST_OF_CANDIDATE, e));
-  if (op_by_op)
-    j->best = j->base;
-  else if (one && graph_same(j->best.g, c->cand[c->best].g))
+    b.who[n++] = &j->base;
+  if (!op_by_op && one && graph_same(j->best.g, c->cand[c->best].g))
     j->best = c->cand[c->best];
-  else
-    TRY(pass_candidate(j, NULL, &j->best, LAST_OF_CANDIDATE, e));
+  else if (!op_by_op)
+    b.who[n++] = &j->best;
+  pool_run(j->threads, n, build_whole, &b);
+  for (int i = 0; i < n; i++)
+    if (b.errs[i].status != OK) return *e = b.errs[i], (int)e->status;
+  if (op_by_op) j->best = j->base;
   return OK;
 }
 

@@ -114,7 +114,7 @@ static void print_split(struct kernel *k, struct str *s)
   }
 }
 
-// ---- products: one call of OpenBLAS for each matrix, the matrices of a batch divided over threads ----
+// ---- products: one call of OpenBLAS for each matrix, the matrices of a batch divided over threads; a matrix that few rows read is streamed ----
 
 static struct view temporary(struct kernel *k, const struct shape *shape)
 {
@@ -165,6 +165,23 @@ static bool one_matrix(const struct view *v)
 // OpenBLAS uses several threads for a large product; of small products, each thread computes its own.
 static const double SMALL_PRODUCT = 1 << 24;
 
+// A second operand of so many elements streams from memory. Threads share its columns, in strips whose results stay in cache.
+enum { STREAMED = 1 << 21, STRIP = 1024, STREAMED_ROWS = 4 };
+
+static bool streams(const struct library_side *x, const struct library_side *y, int64_t m, int64_t n, int64_t k)
+{
+  return m <= STREAMED_ROWS && n >= STRIP && n * k >= STREAMED && !x->turned && !y->turned;
+}
+
+static void print_streamed(struct str *s, const struct library_side *x, const struct library_side *y, const struct library_side *z, int64_t m,
+                           int64_t n, int64_t k)
+{
+  line(s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) schedule(static)");
+  line(s, 1, "for (ptrdiff_t j = 0; j < %lld; j += %d)", (long long)n, STRIP);
+  line(s, 2, "m_gemm_stream(%lld, (int)(%lld - j < %d ? %lld - j : %d), %lld, %s, %lld, %s + j, %lld, %s + j, %lld, 0);", (long long)m, (long long)n,
+       STRIP, (long long)n, STRIP, (long long)k, x->at, (long long)x->ld, y->at, (long long)y->ld, z->at, (long long)z->ld);
+}
+
 static void print_matmul(struct kernel *k, struct str *s)
 {
   struct view a = readable(k, s, 0), b = readable(k, s, 1), c = *k->out;
@@ -176,6 +193,11 @@ static void print_matmul(struct kernel *k, struct str *s)
   for (int i = 0; i < n - 2; i++) loops += (lead.d[i] = stacks ? 1 : lead.d[i]) > 1;
   struct library_side x = side_of(k, &a, &lead), y = side_of(k, &b, &lead), z = side_of(k, &out, &lead);
   if (stacks) m *= batch, x.at = a.ptr, z.at = out.ptr;
+  if (!loops && streams(&x, &y, m, out.shape.d[n - 1], a.shape.d[a.shape.n - 1])) {
+    print_streamed(s, &x, &y, &z, m, out.shape.d[n - 1], a.shape.d[a.shape.n - 1]);
+    if (c.dtype != F32) library_copy(k, s, &out, &c);
+    return;
+  }
   bool small = (double)m * (double)out.shape.d[n - 1] * (double)a.shape.d[a.shape.n - 1] < SMALL_PRODUCT;
   if (loops && small && batch >= k->threads) line(s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) collapse(%d) schedule(static)", loops);
   for (int i = 0; i < n - 2; i++)

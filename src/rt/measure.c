@@ -56,7 +56,10 @@ static void fill_piece(void *arg, int i, int worker)
     float x = nearly_normal(&r);
     if (f->positive) x = ABOVE_ZERO + fabsf(x);
     if (f->cols) x = f->dtype == BOOL ? !hidden(f, k) : hidden(f, k) ? -INFINITY : 0;
-    num_write(f->dtype, f->p, k, x);
+    if (f->dtype == F32)
+      ((float *)f->p)[k] = x;
+    else
+      num_write(f->dtype, f->p, k, x);
   }
 }
 

@@ -77,6 +77,35 @@ static void with_thread_graphs(void **state)
   }
 }
 
+// As written, a large matrix that few rows read is streamed; OpenBLAS has the product of more rows, and of one that is stored transposed.
+static void few_rows_are_streamed(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    bool streamed;
+  } products[] = {
+      {"graph g { X: f32[3, 1030]\n W: f32[1030, 2100]\n return matmul(X, W) }", true},
+      {"graph g { X: f32[1, 2, 1030]\n W: f32[1030, 2100]\n return matmul(X, W) }", true},
+      {"graph g { X: f32[5, 1030]\n W: f32[1030, 2100]\n return matmul(X, W) }", false},
+      {"graph g { X: f32[3, 1030]\n W: f32[2100, 1030]\n return matmul(X, transpose(W)) }", false},
+      {"graph g { X: f32[3, 103]\n W: f32[103, 2100]\n return matmul(X, W) }", false},
+  };
+  for (size_t i = 0; i < COUNT(products); i++) {
+    struct arena mem = {0};
+    struct graph *g;
+    struct str source = {0};
+    parse(&mem, products[i].text, &g);
+    generate(g, &host, &source, NULL, NULL);
+    const char *kernels = strstr(source.p, "static void test_k");
+    assert_non_null(kernels);
+    assert_int_equal(strstr(kernels, "m_gemm_stream(") != NULL, products[i].streamed);
+    assert_int_equal(strstr(kernels, "cblas_sgemm(") == NULL, products[i].streamed);
+    if (products[i].streamed) check("few rows", g, &host, g);
+    str_free(&source), arena_close(&mem);
+  }
+}
+
 static void half_precision(void **state)
 {
   (void)state;
@@ -251,6 +280,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(as_written),
       cmocka_unit_test(with_thread_graphs),
+      cmocka_unit_test(few_rows_are_streamed),
       cmocka_unit_test(half_precision),
       cmocka_unit_test(refuses_ranks),
       cmocka_unit_test(names_stay_names),
