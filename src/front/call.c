@@ -1,6 +1,6 @@
-// Function calls. The operator's row says what a function takes: tensors first, then attributes in the order of
-// attr.def, by position or by name. Numbers stand for tensors where the row still lacks tensors, and for attributes
-// after that.
+// Function calls. The operator's row gives the parameters: tensors first, then attributes in the order of attr.def,
+// by position or by name. A positional number is a constant tensor while tensors are missing, and an attribute after
+// that.
 #include "front/parse.h"
 
 #include <string.h>
@@ -12,10 +12,10 @@ struct call {
   struct token id;
   struct front_value *args; // operands
   int n, cap;
-  int source; // of iter: a tensor of the graph above, or -1
+  int source; // operand of iter: a tensor of the enclosing graph, or -1
   struct attrs a;
-  unsigned given;         // attributes, as bits
-  uint8_t runs[MAX_DIMS]; // run-time extents in its shape
+  unsigned given;         // bit set of the attributes that were written
+  uint8_t runs[MAX_DIMS]; // run-time extents in the shape attribute
 };
 
 // "sum(x, dim, group=)", for hints: optional arguments in brackets, optional attributes with their `=`.
@@ -182,7 +182,7 @@ static char attr_opens(int attr)
   return 0;
 }
 
-// The first attribute that was not given and starts with this bracket (0: a number), or -1.
+// The first attribute that was not given and whose text starts with this bracket (0: with a number), or -1.
 static int next_attr(const struct call *c, char opens)
 {
   for (int i = 0; i < ATTRS; i++)

@@ -1,7 +1,7 @@
 // Several programs in one text:
 //   model tiny(d = 64) { W: f32[d, d]  K: f32[16, d] state  program prefill { ... }  program step { ... } }
-// One of them is read at a time, as if the declarations before them stood in it; those that it does not use are no inputs of it. All have them
-// in one order, with one name, so that callers pass the same tensors to each.
+// One of them is read at a time, as if the shared declarations stood in it. Shared declarations that it does not use do not become its inputs.
+// Names and order of the shared declarations are the same in all programs, so callers pass the same tensors to each.
 #include "front/parse.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ const char *model_entry(int nset, const struct setting *set)
   return entry;
 }
 
-// ---- what a text says of entry points ----
+// ---- listing the entry points of a text ----
 
 int front_model_of(struct arena *mem, const char *text, size_t n, const char *file, struct front_model *out, struct err *e)
 {
@@ -56,12 +56,12 @@ int front_check(struct arena *mem, const char *text, size_t n, const char *file,
 
 struct entry_reading {
   struct parser *p;
-  const char *entry; // that is read
-  int shared;        // nodes that are declared for all
+  const char *entry; // name of the entry point to read
+  int shared;        // number of nodes declared for all entry points; -1 before the first one
   bool found;
 };
 
-// The graph without shared declarations that nothing in it reads; extents are numbered anew.
+// Removes shared declarations that nothing reads, and renumbers the run-time extents.
 static int drop_unused(struct parser *p, int shared)
 {
   const struct graph *g = p->scope->g;
@@ -106,7 +106,7 @@ static int skip_entry(struct parser *p, struct loc opened)
   return OK;
 }
 
-// program step { ... }, at `program`
+// Reads `program step { ... }`; the parser is at `program`.
 static int entry_point(struct entry_reading *m)
 {
   struct parser *p = m->p;
@@ -131,7 +131,7 @@ static int entry_point(struct entry_reading *m)
   return parse_returned(p, &id, end, returned);
 }
 
-// A declaration for all entry points: inputs, states, extents, numbers, results.
+// A declaration for all entry points: an input, a state, an extent, a number or a computed value.
 static int shared_statement(struct entry_reading *m)
 {
   struct parser *p = m->p;
@@ -164,7 +164,7 @@ static int no_entry(struct parser *p, const struct front_model *m, const char *w
   return str_free(&list), s;
 }
 
-// The entry point to be read, of all that the text has.
+// Chooses the entry point to read: the one that a setting names, or the only one.
 static int choose(struct parser *p, int nset, const struct setting *set, struct loc at, const char **out)
 {
   struct front_model m;
@@ -190,7 +190,7 @@ int model_parse(struct parser *p, int nset, const struct setting *set)
   struct loc opened = p->t.at;
   TRY(parse_expect(p, '{', "`{`"));
   for (parse_lines(p); p->t.kind != '}'; parse_lines(p)) {
-    if (p->t.kind == TOK_END) return skip_entry(p, opened); // its error
+    if (p->t.kind == TOK_END) return skip_entry(p, opened); // reports the missing `}`
     const bool entry = lex_is(&p->t, "program") && p->ahead.kind == TOK_NAME;
     if (entry && m.shared < 0) m.shared = p->scope->g->nnodes;
     TRY(entry ? entry_point(&m) : shared_statement(&m));

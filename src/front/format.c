@@ -11,7 +11,7 @@ enum { INDENT = 2, CONTINUED = 4, GAP = 2 }; // columns; the gap before a commen
 enum bracket { BODY, HEAD, ROUND, SQUARE, AXES }; // HEAD: the parameters of a program
 struct format_bracket {
   enum bracket kind;
-  bool tight; // operators stand without spaces: in lists and behind `name=`
+  bool tight; // no spaces around operators: in lists and after `name=`
   bool equals;
 };
 
@@ -27,9 +27,9 @@ struct format {
   int nopen, cap_open;
   struct format_line *lines;
   int n, cap;
-  char prev[16];      // the last token of the line, its beginning; "" at the beginning of a line
-  char before[3][16]; // the last tokens, whatever the line; the newest first
-  bool minus;         // the last token is the sign of what follows
+  char prev[16];      // first characters of the last token of the line; "" at the beginning of a line
+  char before[3][16]; // the last tokens, also of earlier lines, newest first
+  bool minus;         // the last token is a unary minus
 };
 
 static struct format_bracket *inner(struct format *f) { return f->nopen ? &f->open[f->nopen - 1] : NULL; }
@@ -37,7 +37,7 @@ static bool in_block(struct format *f) { return !f->nopen || inner(f)->kind == B
 static bool one_of(const char *token, const char *set) { return *token && !token[1] && strchr(set, *token); }
 static bool is_word(const char *token) { return isalnum((unsigned char)*token) || *token == '_' || *token == '.'; }
 
-// Signs of one character, and all of two: <= and its kin.
+// Operators of one character, and all of two, such as <=.
 static bool is_operator(const char *token) { return one_of(token, "+-*/%<>") || (*token && token[1] && !is_word(token)); }
 
 // ---- spaces ----
@@ -163,7 +163,7 @@ static int width(const struct format_line *l)
   return n;
 }
 
-// Comments behind statements in consecutive lines begin in one column.
+// Comments after statements on consecutive lines start in the same column.
 static int comment_column(const struct format *f, int i)
 {
   int from = i, column = 0;
@@ -172,7 +172,7 @@ static int comment_column(const struct format *f, int i)
   return column;
 }
 
-// A blank line stands where one was, but for beginnings and ends.
+// Drops repeated blank lines, and blank lines at the beginning and end of the text and of blocks. Other blank lines stay.
 static bool dropped(const struct format *f, int i)
 {
   int next = i + 1, before = i - 1;

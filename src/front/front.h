@@ -4,18 +4,19 @@
 //   setting    a value for a parameter of the program, from `--set name=value`, or the entry point that is read
 //   entry      an entry point of a model: one of several programs in a text, which share declarations
 //   scope      the names of one graph; a block (thread) graph has a scope of its own inside the one around it
-//   value      what an expression gives: a number known while parsing, or tensors of the graph being built
+//   value      the result of an expression: a number known while parsing, or tensors of the graph being built
 //
 // Files
 //   lex.c      text -> tokens with places
 //   number.c   arithmetic on numbers: exact integers while they stay integers, doubles after that
 //   near.c     the nearest name, for "did you mean"
-//   scope.c    names and what they stand for
+//   scope.c    names and their values
 //   front_expr.c  expressions: precedence, operators on tensors and numbers
-//   call.c     function calls: arguments and attributes after the operator's row
-//   outside.c  calls that are not in a text
+//   call.c     function calls: arguments and attributes as the operator's row declares them
+//   outside.c  calls made through the API, without program text
 //   extent.c   run-time extents in texts
-//   masks.c    operators of tensors with run-time extents: what lies behind them is masked
+//   items.c    subscripts
+//   masks.c    operators of tensors with run-time extents: padding is masked
 //   block.c    block and thread statements
 //   entry.c    several programs in one text
 //   parse.c    the program: header, parameters, statements
@@ -31,7 +32,7 @@
 struct setting {
   const char *name;
   int64_t value;
-  const char *entry; // NULL, or the entry point that is read, of "entry=NAME"
+  const char *entry; // from "entry=NAME": the entry point to read; NULL otherwise
 };
 
 // Limits of one text. The limits keep hostile input cheap; generated programs stay far below them.
@@ -41,7 +42,7 @@ enum { FRONT_BYTES = 1 << 20, FRONT_DEPTH = 200, FRONT_TENSORS = 8192, FRONT_ENT
 // NULL. A setting that names no parameter is an error. Any bytes are safe.
 int front_parse(struct arena *mem, const char *text, size_t n, const char *file, int nset, const struct setting *set, struct graph **out,
                 struct err *e);
-// Reads a file: JSON when it starts with '{', this language otherwise.
+// Reads a file: JSON if its first character other than white space is '{', this language otherwise.
 int front_load(struct arena *mem, const char *path, int nset, const struct setting *set, struct graph **out, struct err *e);
 
 // ---- entry.c ----
@@ -53,27 +54,27 @@ struct front_model { // the entry points of a text; a text with one program has 
   const char *name;
   int nentries, nshared;
   struct front_entry *entry;
-  const char **shared; // tensors that are declared for all of them
+  const char **shared; // names of the tensors declared for all entry points
 };
-// ERR_LIMIT: too many of them, or too large a text.
+// Lists the entry points. ERR_LIMIT: more than FRONT_ENTRIES, or the text is larger than FRONT_BYTES.
 int front_model_of(struct arena *mem, const char *text, size_t n, const char *file, struct front_model *out, struct err *e);
-int front_check(struct arena *mem, const char *text, size_t n, const char *file, struct err *e); // reads all entry points
+int front_check(struct arena *mem, const char *text, size_t n, const char *file, struct err *e); // parses every entry point
 
 // ---- source.c ----
-int load_settings(struct arena *mem, int n, const char *const *set, struct setting **out, struct err *e); // of "name=value"
+int load_settings(struct arena *mem, int n, const char *const *set, struct setting **out, struct err *e); // from "name=value"
 int load_file(struct arena *mem, const char *path, int nset, const char *const *set, struct graph **out, struct err *e);
 int load_text(struct arena *mem, const char *text, const char *name, int nset, const char *const *set, struct graph **out, struct err *e);
 
-// A call that is not in a text: op(tensors..., attributes), where `attributes` is text as in a call, or NULL. The tensors that it adds
-// to g have no place. After an error g is as before. Any bytes are safe.
+// Adds op(tensors..., attributes) to g, as a call in a program would. `attributes` is text as in a call, or NULL. The added tensors have no source
+// location. After an error g is unchanged. Any bytes are safe.
 struct front_call {
   const char *op, *attributes;
   int n;
   const int *tensors;
 };
 int front_call(struct arena *mem, struct graph *g, const struct front_call *x, int *first, int *count, struct err *e);
-// Reads muGraphs saved by Mirage, n bytes of JSON: graphs (*out)[0..*count), checked, their inputs of dtype t, which such
-// files do not say reliably. After an error those before it are there.
+// Reads muGraphs saved by Mirage, n bytes of JSON, into checked graphs (*out)[0..*count). Inputs get dtype t, because these
+// files do not record it reliably. After an error, *out has the graphs before it.
 int front_mirage(struct arena *mem, const char *text, size_t n, const char *file, enum dtype t, struct graph ***out, int *count, struct err *e);
 
 #endif

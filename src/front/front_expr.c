@@ -36,7 +36,7 @@ static int unary(struct parser *p, enum op op, struct loc at, struct front_value
   return s ? s : call_add(p, op, 1, &t, NULL, at, v);
 }
 
-// A power that has an operator of its own, so that its laws are known.
+// Finds the operator for a power that has one of its own; algebraic laws are known for these operators.
 static bool known_power(double y, enum op *op)
 {
   *op = y == 2 ? OP_SQUARE : y == 0.5 ? OP_SQRT : OP_RSQRT;
@@ -128,7 +128,7 @@ static int negated(struct parser *p, struct front_value *v)
   return OK;
 }
 
-// x // y, x % y
+// x // y (floor division) and x % y
 static int rounded_down(struct parser *p, const struct token *op, struct front_value *x, struct front_value *y, struct front_value *v)
 {
   int in[2];
@@ -178,7 +178,7 @@ int expr_plain(struct parser *p, struct front_value *v)
   return s;
 }
 
-// Forms of a comparison: of its sides in turn, and 1 minus that.
+// Each comparison as an operator. `turned`: with the sides exchanged. `negated`: the result is negated.
 static const struct {
   int token;
   enum op op;
@@ -197,7 +197,7 @@ static int find_comparison(int token)
   return -1;
 }
 
-// 1 where v is 0: of conditions.
+// Logical negation of a condition: 1 where v is 0.
 static int opposite(struct parser *p, struct loc at, struct front_value *v)
 {
   struct front_value x = *v, number = {.kind = NUMBER, .at = at, .number = number_of(1)};
@@ -232,7 +232,7 @@ static int negation(struct parser *p, struct front_value *v)
   return s ? s : opposite(p, at, v);
 }
 
-// Both hold where their product is 1, one of them where the larger is.
+// `and` is the product of conditions, `or` their maximum.
 static int joined(struct parser *p, bool both, struct front_value *v)
 {
   int s = both ? negation(p, v) : joined(p, true, v);

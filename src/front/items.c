@@ -1,14 +1,14 @@
-// Subscripts: x[2:5, :, at] as slices and gathers, and K[at] = y as the update of a state. Index tensors that stand side by side are one
-// index over their dimensions together, as are numbers beside them.
+// Subscripts: x[2:5, :, at] becomes slices and gathers, and K[at] = y becomes the update of a state. Adjacent index tensors become one index over
+// their flattened dimensions. In an update, so do numbers and parts beside them.
 #include "front/parse.h"
 
 static const int64_t LARGEST = EXTENT_LIMIT - 1;
 
 struct item {
   enum { ALL, PART, ONE, AT } kind;
-  int64_t from, to; // of PART; of ONE
-  int tensor;       // of AT
-  int runs;         // of PART: the run-time extent that it ends at, or 0
+  int64_t from, to; // PART: from .. to - 1. ONE: the index `from`
+  int tensor;       // AT: the index tensor
+  int runs;         // PART: the run-time extent at which it ends, or 0
   struct loc at;
 };
 struct items {
@@ -93,7 +93,7 @@ static int outside(const struct items *s, const struct item *x, int64_t extent)
   return err_set(s->p->e, ERR_INDEX_RANGE, x->at, "subscript %lld of a dimension of %lld", (long long)at, (long long)extent);
 }
 
-// The numbers from, ..., to - 1 of a dimension.
+// Checks the bounds of a subscript against the extent of its dimension; a part without an end gets the extent.
 static int part_bounds(const struct items *s, struct item *x, int64_t extent)
 {
   if (x->kind == ONE) return x->from < extent ? OK : outside(s, x, extent);
@@ -117,7 +117,7 @@ static int index_of(const struct items *s, const struct item *x, int *out)
   return x->from ? with_number(s->p, OP_ADD_SCALAR, *out, (double)x->from, x->at, out) : OK;
 }
 
-// Subscripts first .. end - 1 as one index over their dimensions of x together, and x with these as one dimension.
+// Combines subscripts first .. end - 1 into one index tensor *at, and reshapes x so that their dimensions are one.
 static int merge(struct items *s, int first, int end, int dim, int *x, int *at)
 {
   struct shape shape = *shape_of(s->p, *x), whole = shape;
@@ -143,7 +143,7 @@ static int too_many(const struct items *s, int t, int from)
 
 // ---- x[...] ----
 
-// The first n elements, n a run-time extent: the same elements, of which those behind n do not matter.
+// x[:n] for a run-time extent n: a slice up to the bound of n, whose elements from n on are padding.
 static int take_first(const struct items *s, const struct item *x, int dim, int *t)
 {
   struct attrs part = attrs_default(OP_SLICE), same = attrs_default(OP_RESHAPE);
@@ -172,7 +172,7 @@ static int take_part(const struct items *s, struct item *x, int dim, int *t)
   return reshaped(s->p, *t, &without, x->at, t);
 }
 
-// The end of the index tensors that start at item i.
+// The end of the run of index tensors that starts at item i; i itself if item i is none.
 static int group_end(const struct items *s, int i)
 {
   while (i < s->n && s->item[i].kind == AT) i++;
@@ -206,7 +206,7 @@ int items_take(struct parser *p, struct front_value *v)
 
 // ---- K[...] = y ----
 
-// The subscripts that are no `:` stand side by side: first .. end - 1.
+// Finds the subscripts other than `:`, first .. end - 1. They must be adjacent.
 static int written(struct items *s, int *first, int *end)
 {
   for (*first = 0; *first < s->n && s->item[*first].kind == ALL;) ++*first;

@@ -1,5 +1,5 @@
-// Tokens. A bad token is handed on, not reported, so that of two mistakes the earlier one is reported although the
-// parser looks one token ahead. Line ends are tokens, because they separate statements, except inside parentheses
+// Tokens. The lexer returns a bad token instead of reporting it. The parser looks one token ahead, so it would otherwise
+// report a later mistake before an earlier one. Line ends separate statements and are tokens, except inside parentheses
 // and brackets.
 #include "base/rational.h"
 #include "front/parse.h"
@@ -83,7 +83,7 @@ static struct token word(struct lexer *l, struct token t)
   return t;
 }
 
-// A sign of two characters, or the first of them.
+// An operator of two characters, or else of one.
 static struct token comparison(struct lexer *l, struct token t)
 {
   static const struct {

@@ -12,7 +12,7 @@ static bool is_json(const char *text, size_t n)
   return i < n && text[i] == '{';
 }
 
-// Callers take the outputs that are no states for results.
+// Checks that final values of states are the last outputs: callers take the outputs before them as results.
 static int states_last(const struct graph *g, struct err *e)
 {
   bool states = false;
@@ -24,7 +24,7 @@ static int states_last(const struct graph *g, struct err *e)
   return OK;
 }
 
-// Names the file of a saved folder that is meant.
+// If the path is a saved folder, adds a hint that names its graph file.
 static void saved_hint(const char *path, struct err *e)
 {
   char graph[4096 + 16];

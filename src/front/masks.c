@@ -1,13 +1,13 @@
-// Operators of tensors with run-time extents. A tensor has as many elements as the bound says, and those from the extent on are padding, of which
-// nothing is known but that it is finite in inputs and states. Before an operator folds elements along such a dimension, padding becomes the neutral
-// element of the operator; results along the dimension have padding again. So the graph is one of fixed shapes, and a comparison of
-// indices with the input that holds the extent is all that the other components see.
+// Operators of tensors with run-time extents. A tensor is allocated for the bound of the extent; elements from the extent on are padding. Padding of
+// inputs and states is finite; otherwise nothing is known of it. Before an operator reduces along such a dimension, padding is replaced by the
+// operator's neutral element. Results along the dimension have padding again. So the graph has fixed shapes. Other components only see a comparison
+// of indices with the input that holds the extent.
 #include "front/parse.h"
 
 #include <math.h>
 #include <string.h>
 
-// The content of padding, as far as it is known.
+// Known content of padding.
 enum padding { ANYTHING, FINITE, ZEROS };
 
 struct masking {
@@ -27,7 +27,7 @@ static int put(const struct masking *m, enum op op, int n, const int *in, const 
 
 // ---- conditions ----
 
-// Is c the condition that the index along dimension `dim` of `rank` is less than this extent?
+// Is c the condition that the index along dimension `dim` of a tensor of that rank is less than the extent?
 static bool is_inside(const struct graph *g, int c, int rank, int dim, int extent)
 {
   const struct node *n = maker(g, c);
@@ -36,7 +36,7 @@ static bool is_inside(const struct graph *g, int c, int rank, int dim, int exten
   return maker(g, n->in[0])->op == OP_IOTA && s->n == rank - dim && s->d[0] == shape_size(s);
 }
 
-// The indices of that shape along a run-time extent, made once.
+// An iota of shape a->shape along a run-time extent; an existing one is reused.
 static int index_of(const struct masking *m, const struct attrs *a, uint8_t extent, int *out)
 {
   for (int i = 0; i < m->g->nnodes; i++) {
@@ -47,7 +47,7 @@ static int index_of(const struct masking *m, const struct attrs *a, uint8_t exte
   return m->g->tensors[*out].runs[0] = extent, OK;
 }
 
-// That condition, made once.
+// The condition of is_inside for dimension `dim` of t; an existing one is reused.
 static int inside(const struct masking *m, int t, int dim, int *out)
 {
   const int rank = tensor(m, t)->shape.n, extent = tensor(m, t)->runs[dim];
@@ -61,7 +61,7 @@ static int inside(const struct masking *m, int t, int dim, int *out)
   return put(m, OP_LESS, 2, (int[]){index, extent_input(m->g, extent)}, NULL, out);
 }
 
-// The dimension of operand k that is dimension `dim` of an elementwise result; -1: it broadcasts.
+// The dimension of operand k that corresponds to dimension `dim` of an elementwise result; -1 if the operand is broadcast.
 static int aligned(const struct graph *g, const struct node *n, int k, int dim)
 {
   const struct shape *x = &g->tensors[n->in[k]].shape;
@@ -69,14 +69,14 @@ static int aligned(const struct graph *g, const struct node *n, int k, int dim)
   return d < 0 || x->d[d] == 1 ? -1 : d;
 }
 
-// Does the condition of n, a mask, hide the padding along dim of its result?
+// Does the condition of n, a mask operator, hide the padding along dim of its result?
 static bool shows(const struct graph *g, const struct node *n, int dim)
 {
   const int d = aligned(g, n, 1, dim);
   return d >= 0 && is_inside(g, n->in[1], g->tensors[n->in[1]].shape.n, d, g->tensors[n->out].runs[dim]);
 }
 
-// t with the constant in place of the padding along dim.
+// *out: t with its padding along dim replaced by the constant.
 static int masked(const struct masking *m, int t, int dim, double c, int *out)
 {
   struct attrs a = attrs_default(OP_KEEP);
@@ -84,12 +84,12 @@ static int masked(const struct masking *m, int t, int dim, double c, int *out)
   const struct node *n = maker(m->g, t);
   int shown;
   a.scalar = c;
-  if (n->op == (zero ? OP_MASK : OP_KEEP) && n->a.scalar == (zero ? 0 : c) && shows(m->g, n, dim)) return *out = t, OK; // it is
+  if (n->op == (zero ? OP_MASK : OP_KEEP) && n->a.scalar == (zero ? 0 : c) && shows(m->g, n, dim)) return *out = t, OK; // already masked
   TRY(inside(m, t, dim, &shown));
   return !zero ? put(m, OP_KEEP, 2, (int[]){t, shown}, &a, out) : put(m, OP_MASK, 2, (int[]){t, shown}, NULL, out);
 }
 
-// t with this extent along dim, which has the bound: the same elements.
+// *out: t with dimension dim, of the extent's bound, marked as having the run-time extent. Elements stay.
 static int extended(const struct masking *m, int t, int dim, uint8_t extent, int *out)
 {
   struct attrs a = attrs_default(OP_RESHAPE);
@@ -100,9 +100,9 @@ static int extended(const struct masking *m, int t, int dim, uint8_t extent, int
   return memcpy(m->g->tensors[*out].runs, runs, sizeof runs), OK;
 }
 
-// ---- what is known of padding ----
+// ---- known content of padding ----
 
-enum { MOST_STEPS = 1000 }; // of a walk through the operators that lead to a tensor, which they may reach on many ways
+enum { MOST_STEPS = 1000 }; // limit of a walk through the operators behind a tensor, as a node may be reached by many paths
 
 static enum padding padding_walk(const struct graph *g, int t, int dim, int *left);
 static enum padding padding_of(const struct graph *g, int t, int dim) { return padding_walk(g, t, dim, &(int){MOST_STEPS}); }
@@ -122,10 +122,10 @@ static enum padding map_padding(const struct graph *g, const struct node *n, int
   return zeros ? ZEROS : ANYTHING;
 }
 
-// Padding of a softmax along it: its scores are as low as hidden ones, or the condition hides it.
+// Is n a softmax along dim that gives 0 for padding?
 static bool hides(const struct node *n, int dim) { return has(n, HIDES) && n->a.dim == dim; }
 
-// Elements of an input, or of a state, into which finite numbers are written (docs/language.md).
+// Are the elements of t those of an input or a state? These are finite, padding included (docs/language.md).
 static bool given(const struct graph *g, int t)
 {
   while (op_rows[maker(g, t)->op].rule == RULE_VIEW || has(maker(g, t), WRITES_SLICES)) t = maker(g, t)->in[0];
@@ -162,7 +162,7 @@ static enum padding padding_walk(const struct graph *g, int t, int dim, int *lef
 
 // ---- extents that must agree ----
 
-// Made of constants, indices and single numbers: defined for every index, so that it agrees with all extents.
+// Is t computed from constants, indices and scalars alone? Then every index has a valid element, so t agrees with all extents.
 static bool everywhere(const struct graph *g, int t, int *left)
 {
   const struct node *n = maker(g, t);
@@ -194,7 +194,7 @@ static int agree_at(const struct masking *m, enum op op, int x, int dx, int y, i
   return differ(m, op, x, y);
 }
 
-// Dimensions of x and y before the last so many, aligned there.
+// Checks the dimensions of x and y before the last `last` ones, aligned at the end.
 static int agree_aligned(const struct masking *m, enum op op, int x, int y, int last)
 {
   for (int dx = tensor(m, x)->shape.n - last - 1, dy = tensor(m, y)->shape.n - last - 1; dx >= 0 && dy >= 0; dx--, dy--)
@@ -258,7 +258,7 @@ static bool finite_everywhere(const struct graph *g, int t)
   return row->rule == RULE_CONST || row->rule == RULE_INDEX || row->flags & BRACKET;
 }
 
-// Elements meet in pairs: padding is 0 in one of them and finite in the other.
+// A matrix product multiplies padding by padding. The result is right if it is 0 in one operand and finite in the other.
 static int multiplied(const struct masking *m, struct node *n, int *out)
 {
   const int dim[] = {tensor(m, n->in[0])->shape.n - 1, tensor(m, n->in[1])->shape.n - 2};
@@ -289,7 +289,7 @@ static bool factor(const struct graph *g, int c, int shown, int *left)
   return c == shown || (n->op == OP_MUL && (factor(g, n->in[0], shown, left) || factor(g, n->in[1], shown, left)));
 }
 
-// softmax(x, mask): elements that the mask hides are hidden like padding.
+// softmax(x, mask): hides the elements that the mask hides, and padding.
 static int softmax_of_mask(const struct masking *m, const struct node *n, int shown, int *out)
 {
   struct attrs of = attrs_default(OP_SOFTMAX_WHERE);
@@ -306,7 +306,7 @@ static int softmax_of_mask(const struct masking *m, const struct node *n, int sh
   return put(m, OP_SOFTMAX_WHERE, 2, (int[]){sum, seen}, &of, out);
 }
 
-// Padding is as low as what a condition hides, so that the largest score is one that counts.
+// Softmax along a run-time extent: adds the condition that hides padding, so padding is not taken for the largest score.
 static int softmax(const struct masking *m, struct node *n, int *out)
 {
   int shown;
@@ -340,7 +340,7 @@ static int chosen(const struct masking *m, struct node *n, int *out)
   return add(m, n, out);
 }
 
-// Views and parts: a run-time extent stays as a whole.
+// Views and slices: a dimension with a run-time extent cannot be split, merged or repeated.
 static int viewed(const struct masking *m, struct node *n, int *out)
 {
   const struct tensor x = *tensor(m, n->in[0]);
@@ -372,7 +372,7 @@ static int joined(const struct masking *m, struct node *n, int *out)
   return add(m, n, out);
 }
 
-// The dimension along which a composite folds elements; -1: it is elementwise.
+// The dimension along which a composite operator reduces; -1 if it is elementwise.
 static int folded_dim(const struct node *n, int rank)
 {
   if (has(n, CHOOSES | WHOLES | ENCODES)) return -1;

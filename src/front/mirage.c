@@ -1,7 +1,7 @@
-// muGraphs as the public Mirage project saves them: an array of graphs, each an array of operators, joined by the
-// guid of tensors. Operators are those of op.def behind a prefix, or rows of the table below; every node is built
-// through graph_add, and the shapes that the file claims must be those that follow. The format does not keep some facts
-// (constants of mul_scalar, limits of clamp); such graphs cannot be read back and are an error that says so.
+// muGraphs as the public Mirage project saves them: an array of graphs, each an array of operators, connected by the
+// guids of tensors. An operator's name is a prefix and a name of op.def, or is in the table below. Every node is built
+// with graph_add, and the shapes in the file must equal the inferred ones. The format omits some attributes (constants
+// of mul_scalar, limits of clamp); graphs that need them are rejected with an error.
 #include "front/front.h"
 #include "ir/constants.h"
 #include "base/doc.h"
@@ -13,7 +13,7 @@ enum { MOST_GRAPHS = 4096, MOST_OPS = 1 << 12, MOST_ARGS = 8 };
 static const struct {
   const char *name; // without kn_, tb_ and _op
   enum op op;
-  int dim; // LAST, or none: -2
+  int dim; // LAST, or -2 for none
 } others[] = {
 #define LAST (-1)
 #define NO_DIM (-2)
@@ -56,13 +56,13 @@ struct mirage_reader {
   enum dtype dtype;
   int graph, kernel, block; // being read; block is -1 in the kernel graph
 };
-// One graph under construction, and the one around it.
+// A graph under construction, and the enclosing one.
 struct mirage_place {
   struct graph *g;
   const struct mirage_place *above;
   struct mirage_known *known;
   int nknown, cap;
-  int *from, nfrom, from_cap; // tensors of `above` that the iterators cut
+  int *from, nfrom, from_cap; // tensors of `above` that the iterators read
 };
 
 static int bad(struct mirage_reader *r, enum errid id, const char *fmt, ...) PRINTF(3, 4);
@@ -77,7 +77,7 @@ static int bad(struct mirage_reader *r, enum errid id, const char *fmt, ...)
   return err_set(r->e, id, r->at, "graph %d, operator %d%s: %s", r->graph, r->kernel, where, text);
 }
 
-// Passes on the result of graph_add, with the place put in front.
+// Returns the status of graph_add; puts the position in the file in front of an error's message.
 static int located(struct mirage_reader *r, int status)
 {
   if (status == OK) return OK;
@@ -130,7 +130,7 @@ static int find(struct mirage_reader *r, const struct mirage_place *p, const jso
   return bad(r, ERR_GRAPH, "reads a tensor that no operator before it makes");
 }
 
-// Tensors from `first` on are the outputs of operator o; their shapes must be the file's.
+// Records the tensors from `first` on as outputs of operator o. Their shapes must equal those in the file.
 static int learn(struct mirage_reader *r, struct mirage_place *p, const json_t *o, int first)
 {
   const json_t *outs = json_object_get(o, "output_tensors");
@@ -165,7 +165,7 @@ static bool operator_of(const char *type, enum op *op, int *dim)
   return op_find(name, op) && (op_rows[*op].rule == RULE_MAP || *op == OP_MATMUL || *op == OP_RMS_NORM);
 }
 
-// A reduction says how many elements are left by the shape of its output.
+// A reduction: the file's output shape determines the size of its groups.
 static int reduction(struct mirage_reader *r, const struct mirage_place *p, const json_t *o, const struct shape *in, enum op *op, struct attrs *a)
 {
   struct shape to;
@@ -278,7 +278,7 @@ static int read_graph(struct mirage_reader *r, const json_t *ops, struct graph *
   struct mirage_place p = {.g = *out = graph_new(r->mem, KERNEL, "mirage")};
   r->kernel = 0, r->block = -1;
   if (!json_is_array(ops) || json_array_size(ops) > MOST_OPS) return bad(r, ERR_JSON, "a graph should be an array of up to %d operators", MOST_OPS);
-  for (int outputs = 0; outputs < 2; outputs++) // they are last in a graph, wherever the file has them
+  for (int outputs = 0; outputs < 2; outputs++) // outputs come last in a graph, whatever their order in the file
     for (size_t i = 0; i < json_array_size(ops); i++) {
       const json_t *o = json_array_get(ops, i);
       const char *type = json_string_value(json_object_get(o, "op_type"));

@@ -1,4 +1,4 @@
-// The nearest name to a mistyped one, by edit distance with swaps of neighbours; only a near one is worth a hint.
+// The nearest name to a mistyped one, by edit distance with swaps of neighbours. A name that differs too much gives no hint.
 #include "front/parse.h"
 
 #include <ctype.h>

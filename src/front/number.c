@@ -1,6 +1,6 @@
-// Arithmetic on numbers that are known while parsing. Extents need exact integers, scalars need doubles, and one
-// expression may become either; so a number stays an exact integer as long as it can and remembers why it ceased to
-// be one. Functions of numbers are the FLOAT column of op.def, compiled here over double.
+// Arithmetic on numbers that are known while parsing. Extents need exact integers, scalars need doubles, and an
+// expression may be used as either. A number therefore stays an exact integer while possible, and records why it is
+// none any more. Functions of numbers are the FLOAT column of op.def, compiled here over double.
 #include "base/rational.h"
 #define NUM double
 #include "eval/real.h"
@@ -40,7 +40,7 @@ static double real_op(int op, double a, double b)
   return op == '+' ? a + b : op == '-' ? a - b : op == '*' ? a * b : a / b;
 }
 
-// A folded number must be one: no NaN, and no infinity that came from finite numbers.
+// Rejects a computed number that is NaN, or infinite although all its inputs were finite.
 static int proper(struct err *e, struct loc at, bool inputs, double r, const char *what)
 {
   if (!isnan(r) && !(inputs && isinf(r))) return OK;

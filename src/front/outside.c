@@ -1,5 +1,5 @@
-// Calls that are not in a text: those who build a graph call by call take the parser's way, so that operators, their attributes and what
-// is said of mistakes are the same. The attributes alone are text.
+// Calls made through the API, to build a graph call by call. They go through the parser, so operators, attributes and error messages are the
+// same as in programs. Only the attributes are text.
 #include "front/parse.h"
 #include "ir/constants.h"
 
@@ -15,11 +15,11 @@ int front_call(struct arena *mem, struct graph *g, const struct front_call *x, i
   struct front_value v = {0};
   for (int i = 1; i <= graph_extents(g); i++) TRY(extent_define(&p, i));
   lex_open(&p.lex, mem, attributes, strnlen(attributes, FRONT_BYTES), "attributes");
-  p.lex.inside = 1; // the text stands between parentheses
+  p.lex.inside = 1; // as if the text stood between parentheses
   p.ahead = lex_next(&p.lex), parse_next(&p);
   int s = call_outside(&p, &id, x->n, x->tensors, &v);
   if (!s) s = constants_check_from(g, nodes, e);
-  if (s) g->nnodes = nodes, g->ntensors = tensors; // constants of the attributes may have been added
+  if (s) g->nnodes = nodes, g->ntensors = tensors; // removes constants that the attributes added
   *first = v.first, *count = v.count;
   return s;
 }

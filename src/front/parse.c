@@ -51,7 +51,7 @@ void parse_lines(struct parser *p)
 
 // ---- statements ------------------------------------------------------------------------------------
 
-// A bound of a range, behind its sign.
+// A bound of a range, after its comparison sign.
 int parse_bound(struct parser *p, int64_t *out)
 {
   struct front_value v;
@@ -61,7 +61,7 @@ int parse_bound(struct parser *p, int64_t *out)
   return number_whole(p->e, ERR_INTEGER_RANGE, at, &v.number, "a bound", -LARGEST, LARGEST, out);
 }
 
-// shard(0), at the name
+// Reads `shard(0)`; the parser is at the name.
 static int shard(struct parser *p, int t)
 {
   struct loc at = p->t.at, opened = p->ahead.at;
@@ -173,7 +173,7 @@ static int outputs(struct parser *p, int n, const struct front_value *v)
   return OK;
 }
 
-// A state stays in its place and is no result.
+// Rejects a state as a result.
 static int no_state(struct parser *p, const struct front_value *v, struct loc at)
 {
   const struct graph *g = p->scope->g;
@@ -208,7 +208,7 @@ static int results(struct parser *p)
   return outputs(p, n, values);
 }
 
-// An expression that stands alone has no results: save(...).
+// A statement that is only an expression; it must have no results, as save(...) has none.
 static int alone(struct parser *p)
 {
   struct front_value v;
@@ -224,7 +224,7 @@ static bool world_starts(const struct parser *p)
   return lex_is(&p->t, "world") && (p->ahead.kind == TOK_NUMBER || p->ahead.kind == TOK_NAME || p->ahead.kind == '-');
 }
 
-// world 4
+// Reads `world 4`.
 static int world(struct parser *p)
 {
   struct loc at = p->t.at;
@@ -336,7 +336,7 @@ int parse_parameters(struct parser *p, int nset, const struct setting *set)
   return s ? s : settings_used(p, nset, set);
 }
 
-// After the `}`: outputs for states, and a `return` unless these are what it leaves.
+// Called at the closing `}`: adds the outputs of states. A program without such outputs needs a `return`.
 int parse_returned(struct parser *p, const struct token *id, struct loc end, bool returned)
 {
   const int outs = graph_outputs(p->scope->g, NULL);
@@ -416,7 +416,7 @@ static int parse_text(struct arena *mem, const char *text, size_t n, const char 
 int front_parse(struct arena *mem, const char *text, size_t n, const char *file, int nset, const struct setting *set, struct graph **out,
                 struct err *e)
 {
-  if (file) file = arena_strdup(mem, file); // nodes keep their places
+  if (file) file = arena_strdup(mem, file); // locations of nodes refer to it
   int s = parse_text(mem, text, n, file, nset, set, out, e);
   if (s) err_source(e, text, n);
   return s;

@@ -1,5 +1,5 @@
-// Private to this component: the parser's state. It builds the graph while it reads, so that every error of shapes is
-// found at the place where it was written; there is no syntax tree.
+// Private to this component: the parser's state. The parser builds the graph while it reads, so an error of shapes is
+// reported at its place in the text. There is no syntax tree.
 #ifndef MICA_FRONT_PARSE_H
 #define MICA_FRONT_PARSE_H
 
@@ -18,15 +18,15 @@ enum {
   TOK_EQUAL,
   TOK_NOT_EQUAL,
   TOK_FLOOR_DIV
-}; // other tokens are their character
+}; // any other token is its character
 
-// A number that is known while parsing. Integers stay exact; `lost` says why one is none any more.
+// A number that is known while parsing. Integers stay exact; `lost` tells why a number is not an exact integer.
 enum lost { WHOLE, DECIMAL, INEXACT, OVERFLOWED };
 struct number {
   double real;
-  int64_t whole; // while lost == WHOLE
+  int64_t whole; // its value if lost == WHOLE
   enum lost lost;
-  bool cut; // an integer beyond 64 bits that its double does not keep
+  bool cut; // an integer beyond 64 bits that a double does not represent exactly
 };
 
 struct token {
@@ -35,7 +35,7 @@ struct token {
   const char *p; // its text, n bytes
   int n;
   struct number number;
-  const char *why; // of TOK_BAD: what is wrong with it
+  const char *why; // TOK_BAD: the error message
 };
 
 struct lexer {
@@ -43,7 +43,7 @@ struct lexer {
   const char *p, *end, *line_start;
   const char *file;
   int line;
-  int inside; // open parentheses and brackets, in which line ends do not count
+  int inside; // number of open parentheses and brackets; line ends inside them are no tokens
 };
 void lex_open(struct lexer *l, struct arena *mem, const char *text, size_t n, const char *file);
 struct token lex_next(struct lexer *l);
@@ -59,7 +59,7 @@ struct front_value {
 };
 struct name {
   const char *id;
-  int next; // in its bucket, plus 1
+  int next; // next name of the same bucket, plus 1
   struct front_value value;
 };
 enum { BUCKETS = 512 };
@@ -69,7 +69,7 @@ struct front_scope {
   struct name *names;
   int n, cap, bucket[BUCKETS]; // first name of each bucket, plus 1
   struct loc opened;           // its `{`
-  int *from;                   // tensors of the graph above that iterators read, in their order
+  int *from;                   // tensors of the enclosing graph that iterators read, in order
   int nfrom, from_cap;
 };
 
@@ -79,13 +79,13 @@ struct parser {
   struct arena *mem;
   struct err *e;
   struct front_scope *scope; // innermost
-  int depth;                 // of nested expressions
+  int depth;                 // nesting of expressions
   int tensors;               // built so far, in all graphs
-  bool blocks;               // `graph`, so block statements are legal
+  bool blocks;               // the text is a `graph`, in which block statements are allowed
   bool masks;                // padding of run-time extents is masked where it is read
-  const char *text;          // all of it
+  const char *text;          // the whole text, `size` bytes
   size_t size;
-  struct loc world; // of its statement; line 0: there is none
+  struct loc world; // location of the `world` statement; line 0: there is none
 };
 
 int scope_define(struct parser *p, const struct token *id, const struct front_value *v);
@@ -96,7 +96,7 @@ int scope_name_results(struct parser *p, int n, const struct token *ids, const s
 
 // ---- near.c --------------------------------------------------------------------------------------
 struct near {
-  const char *word; // that was written
+  const char *word; // the mistyped name
   const char *best; // nearest so far, or NULL
   int distance;
 };
@@ -109,7 +109,7 @@ int number_by_zero(struct err *e, struct loc at);
 int number_op(struct err *e, struct loc at, int op, struct number a, struct number b, struct number *r); // + - * / %
 int number_fold(struct err *e, struct loc at, enum op op, const struct attrs *a, int n, const struct number *x,
                 struct number *r);            // an elementwise operator, by its row
-bool number_neutral(enum op op, double *out); // of a reduction, by its row: folded in, it changes nothing; it may be infinite
+bool number_neutral(enum op op, double *out); // neutral element of a reduction, from its row; it may be infinite
 int number_real(struct err *e, struct loc at, const struct number *x, double *out); // as a constant; an error where it is not exact
 int number_whole(struct err *e, enum errid id, struct loc at, const struct number *x, const char *what, int64_t lo, int64_t hi,
                  int64_t *out); // an integer in [lo, hi], or error `id`
@@ -122,20 +122,20 @@ int expr_binary(struct parser *p, enum op op, struct loc at, const struct front_
                 struct front_value *v);                                          // ADD SUB MUL DIV and the other elementwise rows of two arguments
 int expr_tensor(struct parser *p, struct front_value *v, int *t);                // one tensor; a number becomes a constant
 int call_parse(struct parser *p, const struct token *id, struct front_value *v); // after the name, at '('
-// With its tensors given; the parser stands at its attributes and reads them up to the end.
+// A call with the given tensors; the parser is at the attributes and reads them up to the end.
 int call_outside(struct parser *p, const struct token *id, int n, const int *tensors, struct front_value *v);
 int call_add(struct parser *p, enum op op, int n, const int *in, const struct attrs *a, struct loc at, struct front_value *v);
 // ---- extent.c: run-time extents
-int extent_define(struct parser *p, int extent);                // its name in the innermost scope, where it has one
-int extent_statement(struct parser *p, const struct token *id); // n: dim >= 1 <= 4096, at the word `dim`
-// An extent: a number, or a run-time extent, whose number is *runs then (0: it is none) and whose bound is *out.
+int extent_define(struct parser *p, int extent);                // defines the extent's name, if it has one, in the innermost scope
+int extent_statement(struct parser *p, const struct token *id); // `n: dim >= 1 <= 4096`; the parser is at `dim`
+// An extent: a number *out, with *runs 0; or a run-time extent with index *runs, from 1, and bound *out.
 int expr_extent(struct parser *p, enum errid id, const char *what, int64_t lo, int64_t hi, int64_t *out, uint8_t *runs);
-int extent_of(const struct parser *p, const struct front_value *v);           // the run-time extent that this value is; 0: it is none
-int extent_runs(struct parser *p, int t, const uint8_t *runs, struct loc at); // dimensions of t that were written with run-time extents
+int extent_of(const struct parser *p, const struct front_value *v);           // index of the run-time extent that this value is; 0 for other values
+int extent_runs(struct parser *p, int t, const uint8_t *runs, struct loc at); // sets the run-time extents of t's dimensions
 // ---- masks.c
 node_adder masks_add; // graph_add for programs with run-time extents
 // ---- items.c: subscripts
-int items_take(struct parser *p, struct front_value *v); // at `[`, behind an expression
+int items_take(struct parser *p, struct front_value *v); // at the `[` after an expression
 bool items_update_starts(struct parser *p);
 int items_update(struct parser *p); // K[at] = y
 bool block_starts(const struct parser *p);
@@ -143,20 +143,20 @@ int block_parse(struct parser *p, struct front_value *v);
 
 // ---- entry.c
 int model_parse(struct parser *p, int nset, const struct setting *set); // at `model`
-const char *model_entry(int nset, const struct setting *set);           // that a setting names, or NULL
+const char *model_entry(int nset, const struct setting *set);           // the name of a setting `entry=`, or NULL
 
-int parse_check_text(const char *text, size_t n, const char *file, struct err *e); // it is text, and no more than FRONT_BYTES
+int parse_check_text(const char *text, size_t n, const char *file, struct err *e); // an error unless it is text of at most FRONT_BYTES
 int parse_parameters(struct parser *p, int nset, const struct setting *set);
 int parse_returned(struct parser *p, const struct token *id, struct loc end, bool returned);
 int parse_statement(struct parser *p, bool *returned);
-int parse_end(struct parser *p);                                           // of a statement
+int parse_end(struct parser *p);                                           // the end of a statement
 void parse_lines(struct parser *p);                                        // skips ends of lines
 int parse_statements(struct parser *p, struct loc opened, bool *returned); // up to the `}`
-int parse_bound(struct parser *p, int64_t *out);                           // of a range, behind its sign
+int parse_bound(struct parser *p, int64_t *out);                           // a bound of a range, after its comparison sign
 void parse_next(struct parser *p);
 bool parse_take(struct parser *p, int kind);
 int parse_expect(struct parser *p, int kind, const char *what);
-int parse_close(struct parser *p, int kind, int opening, struct loc opened); // `)` and its kin
+int parse_close(struct parser *p, int kind, int opening, struct loc opened); // a closing bracket, such as `)`
 int parse_unexpected(struct parser *p, const char *wanted);
 int parse_duplicate(struct parser *p, struct loc at, const char *id, struct loc first);
 

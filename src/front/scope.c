@@ -1,5 +1,5 @@
-// Names. Each graph has a scope of its own: tensors of the graph around a block are reached by iter only, because a
-// block sees nothing but the tiles it loads. Numbers are seen from everywhere inside.
+// Names. Each graph has its own scope. A block reaches tensors of the enclosing graph only through iter, because it
+// has access only to the tiles that it loads. Numbers are visible in all nested scopes.
 #include "front/parse.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ int scope_define(struct parser *p, const struct token *id, const struct front_va
   PUSH(p->mem, s->names, s->n, s->cap) = (struct name){name, *bucket, copy};
   *bucket = s->n;
   if (v->kind != TENSORS || s->g->tensors[v->first].name) return OK; // a number, or a second name
-  s->g->tensors[v->first].name = name;                               // unique, because every name of a tensor is in the scope
+  s->g->tensors[v->first].name = name;                               // unique, because the scope has every tensor's name
   return OK;
 }
 
