@@ -1,5 +1,5 @@
-// A piece becomes a part: a program of its own, whose inputs are what the piece reads from elsewhere, whose outputs
-// are what others read from it or the program returns, and which holds its own copy of every constant and view.
+// Makes a part of a piece: a program of its own. Its inputs are the tensors that the piece reads from elsewhere. Its
+// outputs are the tensors that other pieces read or the program returns. It has its own copy of every constant and view.
 #include "lax/piece.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ int carve_node(struct graph *to, const struct graph *from, const struct node *n,
   return s;
 }
 
-// Is tensor t made by r (through views) and wanted by the program or, as a root, by other pieces?
+// Is t computed by r (possibly through views), and either returned by the program or a root that another piece reads?
 static bool is_output(const struct facts *f, const struct piece *r, int t)
 {
   bool wanted = f->kept[t];
@@ -38,7 +38,7 @@ static bool is_output(const struct facts *f, const struct piece *r, int t)
   return wanted;
 }
 
-// needed[t]: tensors that the part must hold to make its outputs.
+// needed[t]: the part needs tensor t to compute its outputs.
 static void find_needed(const struct facts *f, const struct piece *r, const struct part *part, bool *needed)
 {
   const struct graph *p = f->p;
@@ -58,12 +58,12 @@ static void find_outputs(const struct facts *f, const struct piece *r, struct pa
     part->nout = graph_outputs(f->p, part->out);
     return;
   }
-  for (int states = 0; states < 2; states++) // new states come last, as in a program that is read
+  for (int states = 0; states < 2; states++) // final values of states come last, as in every program
     for (int t = 0; t < f->p->ntensors; t++)
       if ((graph_state(f->p, t) >= 0) == states && is_output(f, r, t)) part->out[part->nout++] = t;
 }
 
-// In the order of their first use, so that layers that do the same are equal parts; of the whole program in its own.
+// Lists inputs in the order of their first use, so that equal layers become equal parts. The whole program keeps its own order.
 static void find_inputs(const struct facts *f, const struct piece *r, const bool *needed, struct part *part)
 {
   const struct graph *p = f->p;
@@ -98,7 +98,7 @@ static int add_input(const struct facts *f, struct graph *g, int t, int *map, st
   return graph_input_as(g, name, x->dtype, &own, f->p->nodes[x->node].at, &map[t], e);
 }
 
-// Lists inputs and outputs of r, and marks what is needed to make the outputs.
+// Lists inputs and outputs of r, and marks the tensors needed to compute the outputs.
 static void find_signature(struct arena *mem, const struct facts *f, const struct piece *r, struct part *part, bool *needed)
 {
   part->out = NEWS(f->tmp, int, MAX(f->p->ntensors, f->p->nnodes) + 1), part->in = NEWS(f->tmp, int, f->p->ntensors + 1);

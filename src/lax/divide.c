@@ -1,13 +1,14 @@
-// Reasons to cut a piece in two, in the order in which they are looked at:
-//   split and concat go with the elementwise operators and reductions around them (glue.c);
-//   parts of a product are read by the pieces behind it;
-//   other library operators stand alone;
+// Reasons to cut a piece in two, in the order in which they are tried:
+//   split and concat form a piece with the elementwise operators and reductions around them (glue.c);
+//   a node that reads parts of a product's result belongs to a later piece than the product;
+//   other library operators are in pieces of their own;
 //   a second exponential on a path begins a new piece (Mirage paper, section 5: a Lax program has at most one,
-//   and the verifier's fields hold no exponential of an exponential).
-// The reason fixes what must come first and what must not; between them the cut is where the fewest bytes are stored.
+//   and the verifier's fields cannot represent an exponential of an exponential).
+// The reason determines which nodes must be before the cut and which after it. Of the possible cuts, the one that stores the
+// fewest bytes is taken.
 #include "lax/piece.h"
 
-// Marks all that marked nodes of r need, themselves included.
+// Extends the marks to all nodes of r that the marked ones depend on.
 static void mark_needed(const struct facts *f, const struct piece *r, bool *mark)
 {
   for (int i = r->n - 1; i >= 0; i--) {
@@ -21,7 +22,9 @@ static void mark_needed(const struct facts *f, const struct piece *r, bool *mark
 
 // ---- library operators ----
 
-enum order { BEFORE, NEXT, BEHIND }; // of operators apart that wait for no operator apart behind another one
+// Position of a node relative to the operators to separate. NEXT: one of them that depends on others only directly. BEFORE: depends on none of
+// them. BEHIND: comes after a NEXT node.
+enum order { BEFORE, NEXT, BEHIND };
 
 static enum order order_of(const struct facts *f, const struct piece *r, const enum order *order, const bool *apart, int node)
 {
@@ -35,7 +38,8 @@ static enum order order_of(const struct facts *f, const struct piece *r, const e
   return last == BEFORE ? BEFORE : BEHIND;
 }
 
-// Cuts out the operators apart. False where there are none, or nothing else. loose: NULL, or those of them that may stay before the cut.
+// Separates the operators marked in `apart` from the others. False if there are none, or no others. loose: NULL, or those of them that may also
+// be before the cut.
 static bool cut_apart(const struct facts *f, const struct piece *r, const bool *apart, const bool *loose, const char *what, bool *first,
                       char why[160])
 {
@@ -70,11 +74,11 @@ static bool cut_library(const struct facts *f, const struct piece *r, bool *firs
   return cut_apart(f, r, apart, NULL, "is not searched", first, why);
 }
 
-// ---- split and concat with what is around them ----
+// ---- split and concat with the operators around them ----
 
 enum glue { GLUE_NONE, GLUE_CUT, GLUE_ALL };
 
-// Is r one kernel by rule (GLUE_ALL), or has it operators that are (GLUE_CUT)?
+// GLUE_ALL: a rule makes one kernel of r. GLUE_CUT: of some of its operators, which `first` separates.
 static enum glue cut_glued(const struct facts *f, const struct piece *r, bool *first, char why[160])
 {
   bool *glued = NEWS(f->tmp, bool, f->p->nnodes), *loose = NEWS(f->tmp, bool, f->p->nnodes);
@@ -83,9 +87,9 @@ static enum glue cut_glued(const struct facts *f, const struct piece *r, bool *f
   return segment_hard(f, r) ? GLUE_NONE : GLUE_ALL;
 }
 
-// ---- parts of what a product makes ----
+// ---- parts of a product's result ----
 
-// A subprogram reads parts of a tensor that another one makes.
+// A part of a tensor is read by another subprogram than the one that computes the tensor.
 static bool cut_parts(const struct facts *f, const struct piece *r, bool *first, char why[160])
 {
   bool *reads = NEWS(f->tmp, bool, f->p->nnodes), *source = NEWS(f->tmp, bool, f->p->nnodes), *behind = NEWS(f->tmp, bool, f->p->nnodes);
@@ -158,10 +162,10 @@ static int top(int *up, int t)
   return t;
 }
 
-// A small tensor that others make or that is an input, such as a table of sines, is no reason for one kernel of split and concat: heads of queries and
-// of keys share it, and their numbers differ, so that the kernel has fewer blocks. Nor is a tensor of which
-// they read parts alone.
-static const double SMALL = 0.25; // of the bytes of the result
+// A small tensor from outside the piece, such as a table of sines, does not put two groups of a glued piece into one kernel. Query heads and key heads
+// share such a table but differ in number, so their common kernel would have fewer blocks. A tensor of which only parts are read does not
+// join groups either.
+static const double SMALL = 0.25; // fraction of the result's bytes
 
 static bool joins(const struct facts *f, const struct piece *r, const struct node *x, int t, bool whole)
 {

@@ -1,13 +1,13 @@
-// Facts that the cuts are decided on: which operators the search knows, what is a view of what, who reads what. Everything
-// is an array by node or tensor of the program; node order is a topological order (graph_check).
+// Facts on which the cuts are decided: which operators the search knows, which tensors are views of which, which nodes read them.
+// All are arrays indexed by node or tensor of the program; node order is a topological order (graph_check).
 #include "lax/piece.h"
 
 static enum kind kind_of(const struct graph *p, const struct node *n)
 {
   if (op_rows[n->op].rule == RULE_WORLD) return MEETING;
-  if (n->nout && p->tensors[n->out].weak) return LIGHT; // of indices: made where it is read
+  if (n->nout && p->tensors[n->out].weak) return LIGHT; // computed from indices: recomputed in every piece that reads it
   if (n->nout && op_rows[n->op].rule == RULE_MAP && p->tensors[n->out].range.distinct && shape_size(&p->tensors[n->out].shape) > 1)
-    return LIBRARY; // indices of an update: of what a kernel makes it is not known that no two are equal
+    return LIBRARY; // indices of an update: results of a searched kernel are not known to be distinct
   switch (op_rows[n->op].rule) {
   case RULE_IO:
   case RULE_CONST:
@@ -27,7 +27,7 @@ static enum kind kind_of(const struct graph *p, const struct node *n)
   return LIBRARY;
 }
 
-// A product, or elementwise operators of one and of inputs, such as a bias: the value that the product's kernel stores.
+// Is n a product, or elementwise on a product and inputs, such as the addition of a bias? The product's kernel can store such a value.
 static bool ends_product(const struct facts *f, const struct node *n, const int *maker, const bool *ends)
 {
   bool any = op_rows[n->op].rule == RULE_CONTRACT;
@@ -40,8 +40,8 @@ static bool ends_product(const struct facts *f, const struct node *n, const int 
   return any;
 }
 
-// Parts of an input and of a product's result are views, which are read where they are. Parts of what other elementwise operators and
-// reductions make are no tensors at all: they go into one kernel with these (glue.c).
+// Parts of an input or of a product's result are views: readers use the tensor in place. Parts of other results are never stored: they are in
+// one kernel with the operators that compute them (glue.c).
 static void find_kinds(struct facts *f)
 {
   int *maker = NEWS(f->tmp, int, f->p->ntensors + 1);
@@ -81,7 +81,7 @@ static void find_roots(struct facts *f)
   }
 }
 
-// Light operators are made where they are read.
+// Light operators do not count as users: each piece that reads one has a copy.
 static bool uses(const struct facts *f, int node) { return f->live[node] && f->kind[node] != LIGHT; }
 
 static void find_users(struct facts *f)
@@ -97,7 +97,7 @@ static void find_users(struct facts *f)
     for (int k = 0; k < p->nodes[i].nin && uses(f, i); k++) f->user[at[f->root[p->nodes[i].in[k]]]++] = i;
 }
 
-// How often the factor of an exponential is in the result: exp(x) 1, a sum of it 1, their quotient 0.
+// Power of the exponential's scale factor in the result: exp(x) 1, a sum of it 1, their quotient 0.
 static double degree(enum abstract how, double x, double y)
 {
   switch (how) {

@@ -1,6 +1,6 @@
-// Elementwise operators and reductions around split and concat. A rule makes one kernel of them (search/fuse_parts.c), in which parts are
-// places of the same tile, so that no part is stored. A glued group grows from each split and concat along tensors, and ends at products,
-// and where a small tensor is computed that many elements share (a table of sines): in the same kernel it would be computed again for each.
+// Elementwise operators and reductions around split and concat. A rule makes one kernel of them (search/fuse_parts.c). In it, parts are
+// positions of the same tile, so no part is stored. A glued group grows from each split and concat along tensors, and ends at products. It
+// also ends at a small tensor that many elements share (a table of sines): the kernel would recompute it for each of them.
 #include "lax/piece.h"
 
 #include <limits.h>
@@ -10,8 +10,8 @@ enum { MOST_ROUNDS = 64 };
 struct gluing {
   const struct facts *f;
   const struct piece *r;
-  int *group;    // by node: another node of the group, itself for the last
-  int *depth;    // by node, by its group's last: the longest way of groups before it
+  int *group;    // by node: parent in the union-find forest of groups; the root is its own parent
+  int *depth;    // by root of a group: length of the longest path of groups before it
   double *large; // by node: elements of the largest tensor that it depends on
 };
 
@@ -53,7 +53,7 @@ static bool joins(const struct gluing *w, int maker, int node)
   return glues(w->f, maker) && glues(w->f, node) && w->large[maker] >= share;
 }
 
-// Depths of groups. False: they do not come to rest, since a way leads from a group through another one and back.
+// Computes the depths of groups. False: there is no fixed point, because a path leads from a group through another one and back.
 static bool settle(struct gluing *w)
 {
   const struct facts *f = w->f;
@@ -85,7 +85,7 @@ static void join_makers(struct gluing *w, int node)
   }
 }
 
-// Neither cuts parts nor depends on a node of its group that does.
+// Is the node no split or concat, and does it depend on none of its group?
 static bool before_parts(const struct gluing *w, int node, const bool *loose)
 {
   const struct node *n = &w->f->p->nodes[node];

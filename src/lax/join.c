@@ -1,8 +1,8 @@
-// Optimized parts back into one kernel graph. Parts are copied in order, each over the tensors of the program that
-// its inputs stand for; what the program returns without computing it (an input, a view of one) is added at the end.
+// Joins optimized parts into one kernel graph. Parts are copied in order; the tensors of the program replace the inputs of
+// a part. Outputs that no part computes (an input, a view of one) are added at the end.
 #include "lax/piece.h"
 
-// Tensor k of an optimized part's signature must be what the part has there.
+// A tensor of an optimized part's signature must agree with the part's own.
 static int same_tensor(const struct graph *p, int t, const struct graph *g, int u, int part, const char *what, struct err *e)
 {
   const struct tensor *x = &p->tensors[t], *y = &g->tensors[u];
@@ -44,7 +44,7 @@ static int add_part(struct graph *to, const struct graph *p, const struct lax_sp
   return status;
 }
 
-// Constants and views that lead to returned tensors that no part has made.
+// Adds the constants and views behind returned tensors that no part computes.
 static int add_views(struct graph *to, const struct graph *p, int *map, struct arena *tmp, struct err *e)
 {
   bool *needed = NEWS(tmp, bool, p->ntensors + 1);
@@ -63,7 +63,7 @@ static int add_views(struct graph *to, const struct graph *p, int *map, struct a
   return s;
 }
 
-// Operators of all ranks whose arguments are there.
+// Adds collective operators whose operands have been computed.
 static int add_meetings(struct graph *to, const struct graph *p, const struct lax_split *s, int *map, struct err *e)
 {
   int status = OK;

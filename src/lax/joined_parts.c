@@ -1,4 +1,4 @@
-// Concatenations of parts. Parts of one tensor that follow each other there are one slice of it, or the tensor itself:
+// Concatenations of parts. Operands that are consecutive parts of one tensor become one slice of it, or the tensor itself:
 //   concat(a, c, X, dim=1)  with  a, c, _ = split(T, dim=1, parts=3)  becomes  concat(slice(T, dim=1, start=0, end=2n), X, dim=1)
 // A slice is a view, and a concatenation is a copy.
 #include "lax/lax.h"
@@ -8,7 +8,7 @@ struct joined_part { // of tensor `of` along a dimension: [start, end)
   int64_t start, end;
 };
 
-// As a part along dim; what is no part is all of itself.
+// t as a part along dim; a tensor that is no part is the whole of itself.
 static struct joined_part part_of(const struct graph *g, int t, int dim)
 {
   const struct node *n = &g->nodes[g->tensors[t].node];
@@ -18,7 +18,7 @@ static struct joined_part part_of(const struct graph *g, int t, int dim)
   return (struct joined_part){n->in[0], start, start + extent};
 }
 
-// The operands from the i-th on that are neighbours in one tensor. Returns how many.
+// Joins operand i and its successors while they are consecutive in one tensor. Returns their number.
 static int run_of(const struct graph *g, const struct node *n, int i, struct joined_part *all)
 {
   const int first = i;

@@ -1,5 +1,5 @@
-// Products of concatenations. [A1 A2] times [B1; B2] is A1 B1 + A2 B2, where both are joined in the same places along what the product sums. Keys of
-// attention that are joined of two caches are then read where they are, and the program is not cut at the concatenation (divide.c).
+// Products of concatenations. [A1 A2] times [B1; B2] is A1 B1 + A2 B2, if both are concatenated at the same positions of the summed dimension. Attention
+// over the keys of two caches then reads each cache in place, and the program is not cut at the concatenation (divide.c).
 #include "lax/lax.h"
 
 enum { MOST_PIECES = 4 };
@@ -10,7 +10,7 @@ struct joined {                     // an operand
 
 static const struct node *maker(const struct graph *g, int t) { return &g->nodes[g->tensors[t].node]; }
 
-// Is tensor t joined along dimension dim?
+// Is tensor t a concatenation along dimension dim, or the transpose of one?
 static bool joined_along(const struct graph *g, int t, int dim, struct joined *out)
 {
   const struct node *n = maker(g, t);

@@ -1,9 +1,9 @@
-// The nodes of a piece in another topological order. A segment is a stretch of the order, so what is computed early and used late takes room
-// between: where two large tensors are computed before the first is reduced, no segment holds one and its reduction alone. Here operands
-// are computed one after the other, small results first, and what makes a small tensor of a large one as soon as it can be.
+// Other topological orders of a piece's nodes. A segment is a contiguous range of the order. If two large tensors are computed before the first is
+// reduced, no segment holds just one tensor and its reduction. In the order made here, operands are computed one after the other, small results
+// first, and a node that shrinks a large tensor comes as early as possible.
 #include "lax/piece.h"
 
-enum { SHRINKS = 2 }; // times that a result is smaller than the largest operand, at least
+enum { SHRINKS = 2 }; // least ratio of the largest operand's size to the result's
 
 struct lining {
   const struct facts *f;
@@ -74,7 +74,7 @@ bool line_by_need(const struct facts *f, const struct piece *r, int *out)
   return l.n == r->n && other;
 }
 
-// ---- products of one operand ----
+// ---- products that share an operand ----
 
 static bool follows(const struct lining *l, int node, const bool *read)
 {

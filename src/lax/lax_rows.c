@@ -1,17 +1,17 @@
-// Is a piece local to its rows? Then every result keeps the first dimension as a free index that nothing mixes:
-// elementwise operators, products with a matrix that is given, reductions over other dimensions. One block can then
-// carry its rows through all operators, however many they are, and a rule builds that kernel instead of the search
-// (search/chain.c, which takes what is let through here: one rank, no views).
+// Decides whether a piece is row-local: no operator combines elements of different rows, that is, of different indices of
+// the first dimension. Row-local are elementwise operators, products with a matrix from outside the piece, and reductions
+// over other dimensions. One block can then compute its rows through any number of operators. A rule builds that kernel
+// instead of the search (search/chain.c). All operands have the same rank, and none is a view.
 //
-// Use decides which tensors have rows: X in matmul(X, W) has, W has not, and where one tensor is used both ways (X times
-// its own transpose) the piece is not local.
+// The use of a tensor decides whether it has rows: in matmul(X, W), X has and W has not. If a tensor is used both ways
+// (X times its own transpose), the piece is not row-local.
 #include "lax/piece.h"
 
 struct lax_rows {
   const struct facts *f;
   const struct piece *r;
-  const struct shape *like; // of the last result: rank and number of rows
-  bool *has, *not ;         // by tensor: used with rows, used as a whole
+  const struct shape *like; // shape of the last result, which gives rank and number of rows
+  bool *has, *not ;         // by tensor: used by rows; used as a whole
 };
 
 static bool with_rows(const struct lax_rows *w, int t)
@@ -26,7 +26,7 @@ static bool use_rows(struct lax_rows *w, int t)
   return w->f->root[t] == t && with_rows(w, t);
 }
 
-// A weight, a bias: the same for all rows, and nothing that this piece would have to finish first.
+// Marks t as used whole, such as a weight or a bias. False if t is a view or computed by this piece.
 static bool use_whole(struct lax_rows *w, int t)
 {
   w->not [t] = true;

@@ -1,24 +1,24 @@
-// The cheapest cut between nodes that must come first and nodes that must not, as a minimum cut of a network (Ford
-// and Fulkerson; the shortest augmenting path is taken, Edmonds and Karp 1972, so that it ends for any prices).
+// The cheapest cut between nodes that must come before it and nodes that must come after it, as a minimum cut of a network
+// (Edmonds and Karp 1972: shortest augmenting paths, which terminate for any capacities).
 //
-// A vertex a node, and one a tensor, which is paid once however many nodes read it:
-//   node -> tensor it makes, at the tensor's price;  tensor -> its readers, unbounded
-//   node -> makers of what it reads, unbounded: what comes first has all it needs
-// Ties are broken by the earliest cut: it is unique, so the result does not depend on the order of
-// paths, and nodes that cost nothing to move stay behind, next to what they work with.
+// Each node is a vertex, and so is each tensor, so that a tensor is paid for once, whatever the number of its readers:
+//   node -> tensor that it computes, capacity: the tensor's price;  tensor -> its readers, unbounded
+//   node -> nodes that compute its operands, unbounded: all operands of a node before the cut are before it
+// Tie-break: the earliest minimum cut. It is unique, so the result does not depend on the order of paths. Nodes that could
+// move at no cost stay after the cut, with their readers.
 #include "lax/piece.h"
 
 #include <math.h>
 
 struct edge {
-  int to, next; // next edge of the same vertex, or -1
-  double room;  // edge i ^ 1 is its reverse
+  int to, next; // head of the edge; next edge of the same tail, or -1
+  double room;  // residual capacity; edge i ^ 1 is the reverse of edge i
 };
 struct network {
   struct arena *tmp;
   int nvertex, nedge, edge_cap;
   struct edge *edge;
-  int *head, *via, *queue; // first edge; edge by which the search came; order of visit
+  int *head, *via, *queue; // by vertex: its first edge; the edge by which the search reached it. queue: of the search
 };
 
 static void half(struct network *w, int from, int to, double room)
@@ -29,7 +29,7 @@ static void half(struct network *w, int from, int to, double room)
 
 static void join(struct network *w, int from, int to, double room) { half(w, from, to, room), half(w, to, from, 0); }
 
-// Breadth first from s over edges with room; via[] stays -1 for what it does not reach.
+// Breadth-first search from s over edges with residual capacity; via[] stays -1 for vertices that it does not reach.
 static bool reaches(struct network *w, int s, int t)
 {
   int n = 0;

@@ -1,6 +1,6 @@
-// The line: the whole program is a piece; a piece that must be cut becomes several; what need not be cut is a part.
-// The part before a cut is worked on first, so that parts come out in topological order. Once a program is cut at
-// all, operators that share no tensor are searched apart: together they would only multiply each other's choices.
+// Work list of pieces. The whole program is the first piece. A piece that must be cut becomes several; one that need not be
+// becomes a part. The piece before a cut is handled first, so parts are in topological order. Once a program is cut,
+// operators that share no tensor become separate parts: searched together, their numbers of choices would multiply.
 #include "lax/piece.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static void push_segments(struct partition_work *w, const struct piece *r, const
 
 static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-// Library parts in a row are one, where no ranks meet between them.
+// Merges a library piece into a preceding library part, unless a collective operator is between them.
 static bool merge(struct partition_work *w, const struct piece *r)
 {
   struct piece *last = w->ndone ? &w->done[w->ndone - 1] : NULL;
@@ -93,7 +93,7 @@ static void step(struct partition_work *w, bool *first, int *group)
     finish(w, &r);
 }
 
-// How many meetings are on the way to each node, at most; of all nodes of pieces, at most.
+// stage[i]: largest number of collective operators on a path to node i. Returns the largest stage of all nodes of pieces.
 static int find_stages(const struct facts *f, int *stage)
 {
   const struct graph *p = f->p;
@@ -118,7 +118,7 @@ static void tell_meeting(const struct facts *f, const int *stage, int behind, ch
   snprintf(why, 160, "after %s, a collective operation", place);
 }
 
-// Operators of all ranks are the borders of what is worked on.
+// Starts with one piece for each stage between collective operators.
 static void push_stages(struct partition_work *w, const struct piece *all)
 {
   const struct facts *f = w->f;
@@ -135,7 +135,7 @@ static void push_stages(struct partition_work *w, const struct piece *all)
   }
 }
 
-// Meetings and what is light before them, in order.
+// Lists the collective operators and the light nodes that they read, in order.
 static void find_meetings(struct arena *mem, const struct facts *f, struct lax_split *s)
 {
   const struct graph *p = f->p;

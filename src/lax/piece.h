@@ -1,29 +1,28 @@
-// piece: the inner map of lax.
+// piece: private declarations of lax.
 //
 // Glossary
-//   light      an input, an output, a constant, what is computed of indices alone, or a view (reshape, transpose, repeat): it belongs to no piece; every
-//              piece that reads one gets a copy
+//   light      an input, an output, a constant, a value computed from indices alone, or a view (reshape, transpose, repeat). It belongs to no piece;
+//              every piece that reads one gets a copy
 //   searched   an operator with index classes (elementwise, contraction, reduction)
-//   meeting    an operator of all ranks: it belongs to no piece. Its readers are in a later piece than its operands
+//   meeting    a collective operator. It belongs to no piece. Its readers are in a later piece than its operands
 //   library    any other operator: it runs as it is
-//   root       of a tensor: the tensor that it is a view of, itself where it is no view. Only roots cross pieces, so
-//              that a repeat is never written to memory for another piece to read
-//   piece      a set of searched and library nodes on its way to become a part. Pieces are convex
-//   raw        of a tensor: it holds the factor of an exponential that nothing has divided out yet (a softmax's
-//              numerator). It overflows unless a maximum is subtracted first, which is possible only while it stays
-//              inside a part: so it crosses only where nothing else can
-//   kept       a tensor that the program returns: it is written anyway, so it costs half as much to cut there
-//   stored     a tensor that kernels write and read even if one part makes and reads it
+//   root       the tensor that a view shows; a tensor that is no view is its own root. Pieces pass only roots to each other,
+//              so a repeat is never written to memory for another piece
+//   piece      a set of searched and library nodes that will become a part. Pieces are convex
+//   raw        a tensor that has the scale of an exponential not yet divided out (a softmax's numerator). It overflows
+//              unless a maximum is subtracted first, which is possible only within a part. So a cut there is the last resort
+//   kept       a tensor that the program returns. It is written anyway, so a cut there costs half as much
+//   stored     a tensor that kernels write and read even if one part computes and reads it
 //
-//   partition.c  the line: program -> pieces -> parts
-//   facts.c      what of a program the cuts are decided on
-//   stored.c     which tensors lie in memory wherever the cuts are
-//   divide.c     where a piece must be cut in two
-//   glue.c       what goes into one kernel with split and concat
-//   segment.c    what is too large to search whole, cut into segments
-//   lax_line.c   another order of a piece
+//   partition.c  work list: program -> pieces -> parts
+//   facts.c      facts on which the cuts are decided
+//   stored.c     which tensors are in memory wherever the cuts are
+//   divide.c     cuts a piece in two where it must be
+//   glue.c       operators in one kernel with split and concat
+//   segment.c    cuts a piece that is too large to search into segments
+//   lax_line.c   other orders of a piece
 //   mincut.c     the cheapest place to cut between two sets of nodes
-//   lax_rows.c   is a piece local to its rows?
+//   lax_rows.c   is a piece row-local?
 //   carve.c      piece -> part
 //   join.c       optimized parts -> kernel graph
 #ifndef MICA_PIECE_H
@@ -46,58 +45,59 @@ struct facts {
   bool *raw;                     // by tensor
   bool *kept;                    // by tensor
   bool *stored;                  // by root
-  bool *bound;                   // by node: a product by an input that is bound by its operations
-  bool *behind;                  // by root: the result of one, or of elementwise operators of one and of no sum
-  int *first_user;               // users of root t: user[first_user[t]] up to user[first_user[t + 1]]
+  bool *bound;                   // by node: a compute-bound product by an input
+  bool *behind;                  // by root: its result, or elementwise operators on one that involve no sum
+  int *first_user;               // users of root t: user[first_user[t]] .. user[first_user[t + 1] - 1]
   int *user;                     // searched and library nodes and meetings, live ones only
 };
 
 struct piece {
-  int id; // owner of its nodes
+  int id; // value in `owner` of its nodes
   int n;
   int *node; // ascending, which is a topological order
-  int stage; // meetings on the way to it, at most
+  int stage; // largest number of meetings on a path to it
   bool whole, searchable, row_chain, glued;
   char why[160];
 };
 
 // ---- facts.c ----
 struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, const struct lax_probe *probe);
-// The node that makes the root of tensor t where it is in piece id, else -1.
+// The node that computes the root of tensor t if it is in piece id, else -1.
 int facts_maker(const struct facts *f, int id, int t);
-double facts_price(const struct facts *f, int t);                // of cutting at root t: bytes to write and read, more where it is raw
+double facts_price(const struct facts *f, int t);                // cost of a cut at root t: bytes to write and read, more if it is raw
 void facts_place(const struct facts *f, int node, char out[96]); // "exp `E` at line 7"
 
 // ---- stored.c ----
 void find_stored(struct facts *f);
 
 // ---- divide.c ----
-// Must r be cut in two? Then first[node] tells what comes before the cut, and `why` the reason. Sets r->searchable where
-// it need not.
+// Must r be cut in two? Then first[node] marks the nodes before the cut, and `why` is the reason. Otherwise sets
+// r->searchable.
 bool divide(const struct facts *f, struct piece *r, bool *first, char why[160]);
-// Numbers the groups of nodes of r that share no tensor: group[i] of r->node[i]. Returns how many.
+// Numbers the groups of nodes of r that share no tensor; group[i] is the group of r->node[i]. Returns the number of groups.
 int divide_groups(const struct facts *f, const struct piece *r, int *group);
 
 // ---- glue.c ----
-// Marks the nodes of r that go with its splits and concats, of the groups that come first, and which of them come before all splits and
-// concats: these may also stay with what makes their operands. False: there are none.
+// Marks in `glued` the nodes of the first groups around splits and concats. `loose` marks those of them that depend on no split or concat of
+// their group: they may also stay with the nodes that compute their operands. False: there are no such groups.
 bool glue_first(const struct facts *f, const struct piece *r, bool *glued, bool *loose);
 
 // ---- segment.c ----
-bool segment_hard(const struct facts *f, const struct piece *r); // what the probe says of all of r; false without one
-// Into how many segments must r be cut? group[i]: that of r->node[i]; (*why)[k]: why segment k was cut off. Sets
-// r->row_chain where a piece of any size need not be cut.
+bool segment_hard(const struct facts *f, const struct piece *r); // the probe's answer for all of r; false without a probe
+// Returns the number of segments that r must be cut into. group[i]: the segment of r->node[i]. (*why)[k]: the reason for the cut
+// before segment k. Sets r->row_chain if r need not be cut whatever its size.
 int segment(const struct facts *f, struct piece *r, int *group, char (**why)[160]);
 
 // ---- lax_line.c ----
-// The nodes of r in an order in which operands follow each other; false: it is the order that they have.
+// Orders the nodes of r so that operands are computed one after the other. False: the order is unchanged.
 bool line_by_need(const struct facts *f, const struct piece *r, int *out);
-// The same with bound products of one operand together, and what is elementwise of them behind them.
+// Orders the nodes of r so that bound products of the same left operand follow each other, with elementwise operators after them. False: the
+// order is unchanged.
 bool line_by_operand(const struct facts *f, const struct piece *r, int *out);
 
 // ---- mincut.c ----
-// first[node]: the smallest set that holds the sources and all they need, none of the sinks, and whose results
-// cost least to store for the others. No sink may be needed by a source.
+// first[node]: the smallest set of least cost that contains the sources and everything they depend on, and no sink. The cost is
+// that of storing its results for the other nodes. No source may depend on a sink.
 void mincut(const struct facts *f, const struct piece *r, const bool *source, const bool *sink, bool *first);
 
 // ---- lax_rows.c ----

@@ -1,17 +1,17 @@
-// A program that is too large to search whole is cut into segments of its order that read and write the fewest bytes.
-// Which segments are too hard is found out on the way: those of the cheapest choice are probed, and where one is too
-// hard, so is all that holds it, and the cheapest choice is looked for again. Most answers are yes; so that two threads
-// can work on them, the probe is also asked what would come next if this one is. If there are cuts at all, the program is also taken in
-// another order (lax_line.c), which counts if it saves a fifth of the bytes. So is one in which products of one operand follow each other.
+// A program that is too large to search whole is cut into segments, contiguous ranges of its order, that read and write the fewest bytes.
+// Segments of the cheapest cut are probed. If one is too hard to search, every segment that contains it is too, and the cheapest
+// cut is computed again. Most answers are "too hard". The probe therefore also gets the segment that would follow in that case, so
+// that two threads can work. If there are cuts, two other orders are tried (lax_line.c). The one by operands must save a
+// fifth of the bytes; the one that groups products of the same operand must save some.
 #include "lax/piece.h"
 
 #include <limits.h>
 #include <math.h>
 
 enum { MOST_PROBED = 256 };
-static const double SAVING = 0.8; // of the bytes, at which another order is better
-// If a stored value stays in a segment, this part of its bytes is added, so that a cut there is cheaper, even if two segments then read the same
-// operand, as two kernels would: shorter searches find the same kernels.
+static const double SAVING = 0.8; // fraction of the bytes below which another order is taken
+// A stored value inside a segment costs this fraction of its bytes on top of its reads and writes. A cut there is then cheaper, even if both segments
+// read the same operand: two kernels would read it twice as well, and shorter searches find the same kernels.
 static const double KEPT_INSIDE = 0.5;
 
 struct segment_span { // nodes first .. end - 1 of the piece
@@ -20,10 +20,10 @@ struct segment_span { // nodes first .. end - 1 of the piece
 struct cutter {
   const struct facts *f;
   const struct piece *r;
-  int *last; // by root: the last node of the piece that reads it
-  int *from; // the cheapest segments: where the last of them starts that ends before a node
+  int *last; // by root: position of the last node of the piece that reads it
+  int *from; // from[j]: start of the segment that ends before node j, in the cheapest cut of nodes 0 .. j - 1
   int nhard, hard_cap, neasy, easy_cap;
-  struct segment_span *hard, *easy; // what was probed
+  struct segment_span *hard, *easy; // answers of the probe
 };
 
 static bool holds(struct segment_span outer, struct segment_span inner) { return outer.first <= inner.first && inner.end <= outer.end; }
@@ -37,7 +37,7 @@ static bool too_hard(const struct cutter *c, struct segment_span s)
   return false;
 }
 
-// The subprogram that s is; NULL where it cannot be made.
+// The subprogram of segment s; NULL if it cannot be made.
 static const struct graph *graph_of(const struct cutter *c, struct arena *mem, struct segment_span s)
 {
   const struct facts *f = c->f;
@@ -58,7 +58,7 @@ static bool known_easy(const struct cutter *c, struct segment_span s)
   return false;
 }
 
-// Of how many segments, of those the probe might be asked about, does the answer follow from what it said before?
+// Reports progress: the number of segments whose answer is known, of all that the probe might be asked about.
 static void tell(const struct cutter *c)
 {
   int decided = 0, all = 0;
@@ -69,15 +69,15 @@ static void tell(const struct cutter *c)
   c->f->probe->told(c->f->probe->arg, decided, all);
 }
 
-// Cost of root t for a segment that reads it, and for the one that makes it for others: bytes, more where it is raw.
+// Cost of root t for a segment that reads it, and for the one that writes it for others: bytes, more if it is raw.
 static double read_price(const struct facts *f, int t) { return facts_price(f, t) / (f->kept[t] ? 1 : 2); }
 static double write_price(const struct facts *f, int t) { return facts_price(f, t) - read_price(f, t); }
 
-// The cost of a segment that ends before node `end` of the piece and starts at the last node that was added.
+// A segment that ends before node `end` of the piece and grows towards the front, with its cost.
 struct growing {
   int end;
   double cost;
-  int *seen; // by root: `end` where the segment reads it from outside or has made it
+  int *seen; // by root: equals `end` if the segment reads or computes it
 };
 
 static void add_node(const struct cutter *c, struct growing *g, int i)
@@ -98,7 +98,7 @@ static void add_node(const struct cutter *c, struct growing *g, int i)
   }
 }
 
-// Place in the piece of the last read of each root; behind its end if others read it.
+// Position in the piece of the last read of each root; past its end if other pieces read it.
 static void find_last(struct cutter *c)
 {
   const struct facts *f = c->f;
@@ -110,7 +110,7 @@ static void find_last(struct cutter *c)
       c->last[t] = MAX(c->last[t], f->owner[f->user[u]] == c->r->id ? at[f->user[u]] : c->r->n);
 }
 
-// By node: 0 if it does not end a product or a run of elementwise operators behind one; else 1 and the elementwise operators of that run.
+// By node: 1 for a product; 1 + k for the k-th elementwise operator of a run after a product; 0 for other nodes.
 static int *runs_behind_products(const struct cutter *c)
 {
   int *run = NEWS(c->f->tmp, int, c->r->n);
@@ -122,16 +122,16 @@ static int *runs_behind_products(const struct cutter *c)
   return run;
 }
 
-// Equally cheap choices: fewer segments are better, then those that end behind products and the longest runs of elementwise operators behind them.
-// A kernel of a product computes these on its results, so that the next product reads them once. A large product is bound by its operations, so that
-// others in its kernel gain little, and a norm behind it needs whole rows.
+// Tie-break of equal costs: fewer segments; then segments that end after a product and the longest run of elementwise operators. The product's
+// kernel computes the run as its epilogue, so the next product reads one tensor. A large product is compute-bound: more operators in its
+// kernel gain little, and a norm after it needs whole rows.
 static bool better_tie(const int *count, const int *behind, int i, int j, int after)
 {
   return count[i] + 1 != count[j] ? count[i] + 1 < count[j] : behind[i] + after > behind[j];
 }
 
-// The cheapest segments: from[j] is where the last of them starts that ends before node j. See better_tie for equally cheap ones; then long ones come
-// early.
+// The cheapest cut by dynamic programming; from[j] is the start of the segment that ends before node j. Ties: better_tie, then the shorter last
+// segment. Returns the cost.
 static double choose(const struct cutter *c, int *from)
 {
   struct arena_mark mark = arena_mark(c->f->tmp);
@@ -154,8 +154,8 @@ static double choose(const struct cutter *c, int *from)
   return all;
 }
 
-// Chooses, and finds the longest segment that nothing is known of: it is the likeliest to be too hard, what says so
-// soonest, and the others may not come up again. false: there is none.
+// Computes the cheapest cut and its longest segment without a known answer. That segment is the likeliest to be too hard, and
+// the others may not be in the next cut. False: there is none.
 static bool open_question(struct cutter *c, struct segment_span *s)
 {
   *s = (struct segment_span){0};
@@ -168,8 +168,8 @@ static bool open_question(struct cutter *c, struct segment_span *s)
   return s->end > 0;
 }
 
-// Asks about s and about what would come next, and next to that, if it were too hard. Answers to questions that do not
-// come next are dropped, so that those that are asked are the same however many are answered at once.
+// Asks about s and about the segments that would be asked about next if it were too hard. An answer after a negative one is
+// dropped, so the questions do not depend on the number asked at once.
 static void ask(struct cutter *c, struct segment_span s)
 {
   struct arena mem = {0};
@@ -208,7 +208,7 @@ bool segment_hard(const struct facts *f, const struct piece *r)
   return hard || (f->probe && !g);
 }
 
-// How many segments; *cost: their bytes.
+// Cuts the piece; returns the number of segments. *cost: the cost in bytes.
 static int cut_line(struct cutter *c, double *cost)
 {
   int n = 0;
@@ -219,7 +219,7 @@ static int cut_line(struct cutter *c, double *cost)
   return n;
 }
 
-// The segment of each node of r, whose nodes c may have in another order, and why each was cut off.
+// Sets the segment of each node of r, and the reason of each cut. The order of nodes in c may differ from that in r.
 static void tell_segments(const struct cutter *c, const struct piece *r, int n, int *group, char (*why)[160])
 {
   const bool large = r->n > c->f->max_ops;

@@ -7,7 +7,7 @@
 // A block has all columns of the values too, and reads each score once.
 #include "lax/piece.h"
 
-enum { ROW = 256 }; // elements, above which a sum takes more than a block of a product
+enum { ROW = 256 }; // most elements of a row that one block of a product can sum
 
 static double bytes_of(const struct facts *f, int t)
 {
@@ -15,7 +15,7 @@ static double bytes_of(const struct facts *f, int t)
   return (double)shape_size(&x->shape) * dtype_bytes(x->dtype);
 }
 
-// Is node n a product by an input that is bound by its operations?
+// Is node n a compute-bound product whose right operand is an input?
 static bool is_bound(const struct facts *f, const struct node *n)
 {
   if (op_rows[n->op].rule != RULE_CONTRACT || n->nin != 2 || f->owner[f->p->tensors[f->root[n->in[1]]].node] >= 0) return false;
@@ -33,7 +33,7 @@ static int64_t last_extent(const struct facts *f, int t)
 
 static int users(const struct facts *f, int root) { return f->first_user[root + 1] - f->first_user[root]; }
 
-// The value that a sum over t reads again and again, or that others read too: behind elementwise operators that only it needs.
+// The value to store for a sum over t: t itself, or the value before elementwise operators whose results nothing else reads.
 static int before_chain(const struct facts *f, const bool *behind, int t)
 {
   for (;;) {
@@ -50,7 +50,7 @@ static int before_chain(const struct facts *f, const bool *behind, int t)
 void find_stored(struct facts *f)
 {
   bool *behind = f->behind = NEWS(f->tmp, bool, f->p->ntensors + 1);
-  bool *summed = NEWS(f->tmp, bool, f->p->ntensors + 1); // by root: computed of a sum
+  bool *summed = NEWS(f->tmp, bool, f->p->ntensors + 1); // by root: depends on a sum
   f->stored = NEWS(f->tmp, bool, f->p->ntensors + 1), f->bound = NEWS(f->tmp, bool, f->p->nnodes + 1);
   if (!f->probe || f->probe->intensity <= 0) return;
   for (int i = 0; i < f->p->nnodes; i++) {
