@@ -1,11 +1,11 @@
-// Data-dependent indices: gather, update and topk. An index that leaves its dimension is an error of the inputs; over fields also one
-// that is computed by what is no function of fields, such as a comparison.
+// Data-dependent indices: gather, update and topk. An index out of range is an error in the inputs. Over fields, so is an index computed by an
+// operator that fields do not have, such as a comparison.
 #include "eval/run.h"
 
 #include <math.h>
 #include <string.h>
 
-// A tensor as [outer, extent, inner] along a dimension.
+// A tensor seen as [outer, extent, inner], with a dimension in the middle.
 struct along {
   int64_t outer, extent, inner;
 };
@@ -18,7 +18,7 @@ static struct along along_of(const struct shape *s, int dim)
   return a;
 }
 
-// Element i as a whole number; false: it is none.
+// Element i as a whole number; false if it is none.
 static bool whole_at(const struct run *r, const char *p, int64_t i, int64_t *out)
 {
   if (r->F) return ff_small(r->F, ((const struct ffv *)(const void *)p)[i], WHOLE_MOST, out);
@@ -36,7 +36,7 @@ static int wrong_index(const struct run *r, const struct node *n, int64_t i, boo
                  (long long)extent);
 }
 
-// The indices of n, from `least` on.
+// Reads the indices of n, which must be in [least, extent).
 static int indices(struct run *r, const struct node *n, struct eval_value at, int64_t least, int64_t extent, int64_t *out)
 {
   for (int64_t i = 0, size = shape_size(&at.s); i < size; i++) {
@@ -72,10 +72,10 @@ static int run_update(struct run *r, const struct node *n, struct eval_value o, 
   return OK;
 }
 
-// Is element i before element k? NaN is the largest, as in torch; of equal ones the first comes first.
+// Does element i come before element k in topk? Larger ones do. NaN is the largest, as in torch; ties go to the lower index.
 static bool before(const struct run *r, const char *p, int64_t i, int64_t k)
 {
-  if (r->F) { // any order of a field that depends on the values alone
+  if (r->F) { // an arbitrary order of field elements that depends on the values alone
     const uint64_t x = ((const struct ffv *)(const void *)p)[i].p, y = ((const struct ffv *)(const void *)p)[k].p;
     return x != y ? x > y : i < k;
   }

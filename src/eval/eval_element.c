@@ -1,6 +1,6 @@
-// Chosen elements of a kernel graph in float64: each is computed from the elements that it depends on, found by walking the index rules back
-// to the inputs. So a few elements of a large result cost little. The rows of op.def, and what their texts mean
-// (real.h), are all that is shared with the evaluators of whole tensors.
+// Single elements of a kernel graph in float64. An element is computed from the elements that it depends on, by walking back through the index
+// rules to the inputs. So a few elements of a large result cost little. This code shares with the evaluators of whole tensors only the rows
+// of op.def and the definition of their texts (real.h).
 #define NUM double
 #include "eval/real.h"
 #include "eval/eval.h"
@@ -24,28 +24,28 @@
 #define ROW_ACCUM DROP
 #define ROW_GRAPH DROP
 
-enum { DEEPEST = 4000, LEAST_KNOWN = 1 << 10 }; // nodes between an output and an input; room for elements
-enum { CHEAP = 8 };                             // elements that are computed again rather than noted
+enum { DEEPEST = 4000, LEAST_KNOWN = 1 << 10 }; // most nodes between an output and an input; first capacity of the table
+enum { CHEAP = 8 };                             // most elements that are read again instead of caching their result
 
 struct known_element {
-  uint64_t key; // of tensor and index, from 1; 0: empty
+  uint64_t key; // from tensor and index, at least 1; 0: an empty slot
   double value;
 };
 struct element_walk {
   const struct graph *g;
   const struct eval_reader *in;
   int *input;   // by tensor: its number among the inputs
-  bool *notes;  // by tensor: whether its elements are noted
-  int64_t left; // steps
+  bool *notes;  // by tensor: its elements are cached
+  int64_t left; // remaining steps
   int depth;
-  bool lost; // the steps are spent, or an operator is none of these
+  bool lost; // no steps are left, or an operator is not supported
   struct known_element *known;
   int64_t n, cap; // cap: a power of two
 };
 
 static double element(struct element_walk *w, int t, int64_t i);
 
-// ---- what is known already ----
+// ---- the cache of elements ----
 
 static struct known_element *slot(const struct known_element *known, int64_t cap, uint64_t key)
 {
@@ -72,7 +72,7 @@ static void note(struct element_walk *w, uint64_t key, double value)
 
 static const struct shape *shape_of(const struct element_walk *w, int t) { return &w->g->tensors[t].shape; }
 
-// Element i of a tensor of shape o, where it broadcasts, in one of shape x.
+// The element of a tensor of shape x that element i of shape o reads, with broadcasting.
 static int64_t under(const struct shape *o, const struct shape *x, int64_t i)
 {
   int64_t at = 0, step = 1;
@@ -99,7 +99,7 @@ static double of_map(enum op op, const struct attrs *a, double x, double y)
   return 0;
 }
 
-// r with x (and y) folded in.
+// One step of a reduction or product: accumulates x (and y) into r.
 static double of_fold(enum op op, double r, double x, double y)
 {
   (void)y;
@@ -130,7 +130,7 @@ static double map(struct element_walk *w, const struct node *n, int64_t i)
   return of_map(n->op, &n->a, x[0], x[1]);
 }
 
-// A tensor as [outer, extent, inner] along a dimension.
+// `inner` of a tensor seen as [outer, extent, inner], with dimension dim in the middle.
 static int64_t inner_of(const struct shape *s, int dim)
 {
   int64_t inner = 1;
@@ -152,7 +152,7 @@ static int64_t moved(const struct element_walk *w, const struct node *n, int64_t
   return at;
 }
 
-// Element i of tensor t is element `at` of an input. Along one dimension of t, places in the input have equal distances.
+// Is element i of tensor t element `at` of an input, through views alone? Along a dimension of t, the offsets in the input are then equidistant.
 static bool is_of_input(const struct element_walk *w, int t, int64_t i, int *input, int64_t *at)
 {
   const struct node *n = &w->g->nodes[w->g->tensors[t].node];
@@ -160,7 +160,7 @@ static bool is_of_input(const struct element_walk *w, int t, int64_t i, int *inp
   return (n->op == OP_TRANSPOSE || n->op == OP_SLICE) && is_of_input(w, n->in[0], moved(w, n, i), input, at);
 }
 
-struct run_of_input { // elements along a dimension
+struct run_of_input { // equidistant elements of an input
   int input;
   int64_t at, step;
 };
@@ -187,7 +187,7 @@ static double contract(struct element_walk *w, const struct node *n, int64_t i)
   const int64_t x_at = (under(&bo, &bx, of) * rows + i / cols % rows) * deep, y_at = under(&bo, &by, of) * deep * cols + i % cols;
   const struct scan s = graph_scan(w->g, NULL, n);
   double r = 0;
-  if (s.triangle) { // it adds up and multiplies nothing
+  if (s.triangle) { // a scan: adds and does not multiply
     const int64_t last = s.x ? i / cols % rows : i % cols;
     for (int64_t k = 0; k <= last && !w->lost; k++) r += s.x ? element(w, n->in[1], y_at + k * cols) : element(w, n->in[0], x_at + k);
     return r;
@@ -254,7 +254,7 @@ static double select_one(struct element_walk *w, const struct node *n, int t, in
   for (int64_t l = 0; l < extent && !w->lost; l++) row[l] = element(w, n->in[0], from + l * inner);
   for (int64_t k = 0; k <= i / inner % count && !w->lost; k++) {
     int64_t best = -1;
-    if ((w->left -= extent) < 0) w->lost = true; // comparisons are steps, too
+    if ((w->left -= extent) < 0) w->lost = true; // comparisons count as steps
     for (int64_t l = 0; l < extent; l++)
       if ((last < 0 || before(row[last], last, row[l], l)) && (best < 0 || before(row[l], l, row[best], best))) best = l;
     last = best;
@@ -286,7 +286,7 @@ static double at(struct element_walk *w, const struct node *n, int t, int64_t i)
   return node_has(n, SELECTS) ? select_one(w, n, t, i) : node_has(n, READS_SLICES) ? gather(w, n, i) : update(w, n, i);
 }
 
-// ---- all of them ----
+// ---- all rules ----
 
 static double compute(struct element_walk *w, const struct node *n, int t, int64_t i)
 {
@@ -326,7 +326,8 @@ static double element(struct element_walk *w, int t, int64_t i)
   return x;
 }
 
-// Reading a few elements again is cheaper than to note one: sums run over millions. No view is noted: its elements are found by index alone.
+// Sums run over millions of elements, so reading a few elements again is cheaper than a lookup in the cache. Views are not cached, as they only
+// compute an index.
 static void choose_notes(const struct graph *g, bool *notes)
 {
   int *cost = MEM_NEWS(int, g->ntensors + 1);
@@ -342,7 +343,7 @@ static void choose_notes(const struct graph *g, bool *notes)
   mem_free(cost);
 }
 
-// Steps that an element of each tensor takes at least, if others that it shares parts with are known.
+// A lower bound on the steps of an element of each tensor, if all shared elements are cached.
 static void find_least(const struct element_walk *w, double *least)
 {
   const struct graph *g = w->g;

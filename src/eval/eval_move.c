@@ -1,4 +1,4 @@
-// Moving boxes of elements, whatever the elements are.
+// Copies of boxes of elements, for elements of any type.
 #include "eval/run.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static void move_row(size_t bytes, int64_t n, char *to, int64_t ts, const char *
   int64_t t = ts * (int64_t)bytes, f = fs * (int64_t)bytes;
 #define EACH(b) \
   for (int64_t i = 0; i < n; i++, to += t, from += f) memcpy(to, from, b)
-  switch (bytes) { // a constant size is one instruction, not a call
+  switch (bytes) { // a copy of constant size is one instruction, not a call
   case 4: EACH(4); break;
   case 8: EACH(8); break;
   case 16: EACH(16); break;
@@ -76,7 +76,7 @@ static void transpose(size_t bytes, const struct shape *perm, struct eval_value 
   move_box(bytes, &o.s, o.p, os, x.p, ps);
 }
 
-// x as [slices, 1, rest] read as [slices, times, rest]
+// Copies x, seen as [slices, 1, rest], to o, seen as [slices, times, rest].
 static void repeat(size_t bytes, const struct attrs *a, struct eval_value o, struct eval_value x)
 {
   int64_t slices = 1, rest = 1;

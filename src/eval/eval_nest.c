@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-// Position of the loops.
+// The current block and iteration.
 struct nest_place {
   int64_t block[MAX_GRID], iter[MAX_LOOPS];
-  int64_t iteration, iterations; // row-major number, and how many there are
+  int64_t iteration, iterations; // its row-major number, and the number of iterations
 };
 
 static void odometer(int64_t number, int n, const int64_t *extent, int64_t *at)
@@ -16,7 +16,7 @@ static void odometer(int64_t number, int n, const int64_t *extent, int64_t *at)
   for (int i = n - 1; i >= 0; i--) at[i] = number % extent[i], number /= extent[i];
 }
 
-// Offset of the part, in parts, that the axes of `map` choose along each dimension.
+// Index of the part along each dimension, as chosen by the axes that `map` assigns to it.
 static void part_of(int n, const int8_t *map, const int64_t *extent, const int64_t *at, int64_t part[MAX_DIMS])
 {
   for (int i = 0; i < n; i++)
@@ -42,14 +42,14 @@ static void save(struct run *r, const struct graph *g, const struct node *n, con
   move_paste(r->dom->bytes, whole, at, tile);
 }
 
-// How x is folded into an accumulator: along dim, or element by element.
+// The reduction of x into an accumulator: along dim, or element by element.
 static struct fold accum_fold(const struct node *n, const struct shape *x, const struct shape *acc)
 {
   if (op_rows[n->op].flags & REDUCES) return fold_of(n, x, acc);
   return (struct fold){1, 1, 1, shape_size(x)};
 }
 
-// ACCUM whose fmap concatenates: the part of this iteration, fresh where no earlier iteration wrote it.
+// An accumulator whose fmap concatenates: updates the part of this iteration, or starts it if no earlier iteration did.
 static void accum_part(struct run *r, const struct graph *g, const struct node *n, const struct nest_place *w, struct eval_value acc,
                        struct eval_value x)
 {
@@ -67,7 +67,7 @@ static void accum_part(struct run *r, const struct graph *g, const struct node *
   arena_reset(r->mem, mark);
 }
 
-// The running maximum m, and d = m before minus m now, 0 in the first iteration.
+// Updates the running maximum m. d is the old m minus the new m; 0 in the first iteration.
 static void accum_running(struct run *r, struct eval_frame *f, const struct node *n, bool fresh, struct eval_value x)
 {
   struct eval_value m = f->v[n->out], d = f->v[n->out + 1];

@@ -1,6 +1,6 @@
-// Products along a dimension in the two extreme orders. Code multiplies the factors in any order, in fp32, and a part of a product may leave
-// the range where the whole product does not. No order has a smaller part than the one that multiplies the factors below 1 first, and none
-// has a larger part than the one that multiplies the factors above 1 first. A part too small to be normal is 0 here, as in code that flushes.
+// Products along a dimension in the two extreme orders. Generated code multiplies the factors in any order, in fp32. A partial product may leave
+// the range although the product does not. The order with factors below 1 first has the smallest partial products of all orders. The order with
+// factors above 1 first has the largest. A subnormal partial product is 0 here, as in code that flushes subnormals.
 #include "eval/run.h"
 
 #include <float.h>

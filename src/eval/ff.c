@@ -1,7 +1,7 @@
-// The interpreter's loops over pairs of prime fields. Products of matrices are written out here, since nearly all
-// time of a test is spent in them: the same sums as the rows' r + x * y, but products of Montgomery forms are added
-// as 128-bit numbers and reduced once an element. The part mod q is left out where no exponential follows (then the
-// result is lost) or where an operand is lost already.
+// The interpreter's loops over pairs of prime fields. Nearly all time of a test is spent in matrix products, so they have
+// their own loops here. These compute the same sums as the rows' r + x * y, but add products of Montgomery forms as
+// 128-bit numbers and reduce once per element. The part mod q is not computed if no exponential follows (the result is
+// then lost) or if an operand is lost.
 #define NUM struct ffv
 #define DOMAIN domain_ff
 #define DOMAIN_RUN run_ff
@@ -17,8 +17,8 @@
 typedef unsigned __int128 wide;
 enum { ROWS = 8, COLS = 128, PARTS = 2 };
 
-// A tile of the output: rows x cols at o, x, y, whose rows are n, k and n pairs long. A part (0: p, 1: q) of a pair
-// is one word.
+// A tile of the output, rows x cols, at o, x and y, which have row strides of n, k and n pairs. A pair is two words,
+// part 0 (mod p) and part 1 (mod q).
 struct ff_tile {
   int64_t n, k, rows, cols;
   struct ffv *o;
@@ -29,10 +29,10 @@ static void product(struct field *F, enum op op, bool exps, int64_t m, int64_t n
                     const struct ffv *py);
 #include "eval/domain.inc"
 
-// Below n * 2^64, as reduction asks, when it was below 2n * 2^64.
+// Brings t < 2n * 2^64 below n * 2^64, as mod_reduce requires.
 static inline wide folded(const struct modulus *m, wide t) { return t - ((uint64_t)(t >> 64) >= m->n ? (wide)m->n << 64 : 0); }
 
-// sum[j] += x[0] y[0][j] + .. + x[3] y[3][j]; n < 2^62, so that four products stay below n * 2^64.
+// sum[j] += x[0] y[0][j] + .. + x[3] y[3][j]. As n < 2^62, four products are below n * 2^64.
 static void add_four(const struct modulus *m, int64_t cols, int64_t row, wide *restrict sum, const uint64_t *x, const uint64_t *y)
 {
   uint64_t a = x[0], b = x[PARTS], c = x[2 * PARTS], d = x[3 * PARTS];
@@ -69,7 +69,7 @@ static void product_p(const struct field *F, const struct ff_tile *t)
     }
 }
 
-// A row of x (a column of y) with one lost element loses all its products. Returns whether some are left.
+// lost[i]: row i of x has a lost element, so all its products are lost. Returns true if some rows are not lost.
 static bool lost_rows(const struct ff_tile *t, bool *lost)
 {
   bool left = false;
@@ -94,7 +94,7 @@ static bool lost_cols(const struct ff_tile *t, bool *lost)
 
 static void product_q(const struct field *F, const struct ff_tile *t, const bool *lost_x, const bool *lost_y)
 {
-  wide sum[ROWS][COLS]; // what lost elements add is never looked at
+  wide sum[ROWS][COLS]; // sums with lost elements are not read
   sum_part(&F->Q, t, 1, sum);
   for (int64_t i = 0; i < t->rows; i++)
     for (int64_t j = 0; j < t->cols; j++) {
@@ -113,7 +113,7 @@ static void lose(const struct ff_tile *t)
 static void product(struct field *F, enum op op, bool exps, int64_t m, int64_t n, int64_t k, struct ffv *o, const struct ffv *px,
                     const struct ffv *py)
 {
-  (void)op; // all contractions are r + x * y
+  (void)op; // every contraction is r + x * y
   for (int64_t j = 0; j < n; j += COLS) {
     struct ff_tile t = {n, k, 0, MIN(COLS, n - j), NULL, NULL, py + j};
     bool lost_x[ROWS], lost_y[COLS], some = exps && lost_cols(&t, lost_y);

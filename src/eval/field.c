@@ -1,5 +1,5 @@
-// Prime-field pairs: what is too long for field.h. Powers by squaring; exponentials by a table of omega's powers,
-// since every exponential of a test has the same base.
+// Prime-field pairs: functions too long for field.h. Powers by squaring. Exponentials use a table of omega's powers,
+// because every exponential of a test has the same base.
 #include "eval/field.h"
 
 #include "base/rational.h"
@@ -11,7 +11,7 @@
 struct modulus mod_open(uint64_t n)
 {
   struct modulus m = {.n = n};
-  uint64_t inv = n; // correct to 3 bits, doubled by every step
+  uint64_t inv = n; // correct to 3 bits; Newton's iteration doubles them
   for (int i = 0; i < 5; i++) inv *= 2 - n * inv;
   m.minv = -inv;
   m.one = (uint64_t)(((unsigned __int128)1 << 64) % n);
@@ -57,7 +57,7 @@ struct ffv field_random(const struct field *F, struct rng *r)
   return (struct ffv){p, rng_below(r, F->Q.n)};
 }
 
-// The last inverse is remembered: rows are divided by one value each.
+// The last inverse is cached, because all elements of a row are divided by the same value.
 struct ffv ff_inv(struct field *F, struct ffv x)
 {
   if (!x.p || !x.q) F->zero_divisions++;
@@ -103,7 +103,7 @@ struct ffv ff_opaque(const struct field *F, int op, struct ffv x, struct ffv y)
   return (struct ffv){p, hashed(rng_next(&r), F->Q.n)};
 }
 
-// A bijection of 64-bit words, so that no two values tie.
+// A bijection of 64-bit words, so there are no ties.
 static uint64_t rank(const struct field *F, struct ffv x)
 {
   struct rng r = {x.p ^ F->key};

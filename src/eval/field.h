@@ -1,18 +1,18 @@
 // field: arithmetic on pairs (value mod p, value mod q) for random tests (L. Wu et al., "Mirage: A Multi-Level
-// Superoptimizer for Tensor Programs", section 5, Table 3). The part mod q lives only up to an exponential, which
-// takes it to omega^x mod p; afterwards it is lost, and every operation on a lost part gives a lost part.
+// Superoptimizer for Tensor Programs", section 5, Table 3). An exponential maps the part mod q to omega^x mod p; the
+// part mod q of its result is lost. An operation on a lost part gives a lost part.
 //
 // Glossary
 //   pair      struct ffv; both parts in Montgomery form (x * 2^64 mod n), below their modulus, so that equal
 //             values have equal bits; q = FF_NONE once lost
-//   opaque    an operator without laws: a secret-keyed hash of its arguments' p parts, that is, a random
-//             function. Equal under it means equal whatever the function is
+//   opaque    an operator without algebraic laws: a secret-keyed hash of its arguments' p parts, which acts as a random
+//             function. Results are equal only if they are equal for every function
 //   order     max and min follow a secret-keyed total order of the p parts: idempotent, commutative,
 //             associative and consistent with each other. With opaque_max they are opaque functions instead,
 //             idempotent and commutative
 //
-// A struct field also counts what a test must know: divisions by zero and exponentials of lost values. It is
-// therefore owned by one run at a time.
+// A struct field also counts divisions by zero and exponentials of lost values, which a test must know. Therefore only
+// one run may use it at a time.
 #ifndef MICA_FIELD_H
 #define MICA_FIELD_H
 
@@ -39,10 +39,10 @@ struct field {
   uint64_t power[FF_ROWS][1 << FF_WINDOW]; // omega^(j << 4i)
   uint64_t key;                            // secret of opaque functions and of the order
   bool opaque_max;
-  // what happened since field_open
-  uint64_t zero_divisions; // 1/0, which is 0 here
-  uint64_t lost_exps;      // exponentials of a lost value: two on one path; opaque here
-  // memos
+  // counts since field_open
+  uint64_t zero_divisions; // of 1/0, which is 0 here
+  uint64_t lost_exps;      // exponentials of a lost value, that is, two on one path; opaque here
+  // caches
   struct ffv inv_of, inv_is;
   struct {
     double c;
@@ -51,20 +51,20 @@ struct field {
   } consts[FF_CONSTS];
 };
 
-// Opens the field of that pair; omega and key from the seed.
+// Initializes the field of a pair of primes; omega and key are drawn from the seed.
 void field_open(struct field *F, struct primes primes, uint64_t seed);
 struct ffv field_random(const struct field *F, struct rng *r);
-uint64_t mod_pow(const struct modulus *m, uint64_t x, uint64_t e); // Montgomery in and out
+uint64_t mod_pow(const struct modulus *m, uint64_t x, uint64_t e); // x and result in Montgomery form
 struct modulus mod_open(uint64_t n);
 
 struct ffv ff_inv(struct field *F, struct ffv x);        // 1/0 = 0, counted
 struct ffv ff_sqrt(const struct field *F, struct ffv x); // multiplicative; squares to x or -x
 struct ffv ff_exp(struct field *F, struct ffv x);
-bool ff_small(const struct field *F, struct ffv x, int64_t most, int64_t *out); // a whole number of at most that size
+bool ff_small(const struct field *F, struct ffv x, int64_t most, int64_t *out); // x as a whole number with |*out| <= most; false if it is none
 struct ffv ff_opaque(const struct field *F, int op, struct ffv x, struct ffv y);
 struct ffv ff_max(const struct field *F, struct ffv x, struct ffv y);
 struct ffv ff_min(const struct field *F, struct ffv x, struct ffv y);
-// The number that c stands for (base/rational.h): 0.1 is 1/10.
+// The rational number that c stands for (base/rational.h): 0.1 is 1/10.
 struct ffv ff_const(struct field *F, double c);
 
 static inline uint64_t mod_reduce(const struct modulus *m, unsigned __int128 t) // t < n * 2^64

@@ -1,13 +1,18 @@
-// Sums and products of matrices in which infinities of both signs do not make NaN. Over the reals x (A B) is (x A) B, and code takes either. If
-// A B has an infinity in two rows, the first may add inf to -inf where the second has one infinity. Here an infinity counts as a number that
-// is larger than all others, so NaN comes of NaN alone, and what is not the same as with infinities depends on the order.
-// The other way round, an infinity of x gives x (A B) an infinity, and (x A) B adds infinities of both signs. So there is an evaluation too in
-// which an infinity makes NaN of its product with a sum.
+// Two evaluations that find results which depend on the order of operations if there are infinities. Over the reals x (A B) is (x A) B, and generated
+// code may compute either.
+//
+// DOM_MEETING: sums and matrix products in which infinities of both signs give no NaN. If A B has infinities in two rows, x (A B) may add inf to
+// -inf, while (x A) B has one infinity. Here an infinity counts as a number larger than all others, so only NaN gives NaN. A result that differs
+// from that of DOM_F64 depends on the order.
+//
+// DOM_APART: the opposite case. For an infinity in x, x (A B) may be an infinity, while (x A) B adds infinities of both signs. Here the
+// product of an infinity and a sum is NaN.
 #include "eval/run.h"
 
 #include <math.h>
 
-static const double LARGER = 0x1p500, LEAST = 0x1p300; // than any number of a dtype; of what has one of these as a factor or a term
+// LARGER stands for infinity: it is larger than any number of a dtype. Results from LEAST on have it as a factor or a term, and become infinite.
+static const double LARGER = 0x1p500, LEAST = 0x1p300;
 
 static void make_finite(double *x, int64_t n)
 {
@@ -51,7 +56,7 @@ void contract_meeting(struct field *F, enum op op, bool exps, int threads, stop_
   arena_close(&mem);
 }
 
-// Is it a sum of what a product by it may be distributed over?
+// Is t a sum over whose terms a product may be distributed?
 static bool is_sum(const struct graph *g, int t)
 {
   const struct node *n = &g->nodes[g->tensors[t].node];
@@ -60,7 +65,7 @@ static bool is_sum(const struct graph *g, int t)
   return (row->rule == RULE_VIEW || row->abstract == AE_ACCUM || row->flags & SCALES) && is_sum(g, n->in[0]);
 }
 
-// NaN in place of infinities, and 0 in place of numbers, or 0 everywhere.
+// A tensor of the shape of x, with NaN for infinities of x and 0 elsewhere; all 0 if `infinities` is false.
 static struct eval_value marked(struct arena *mem, struct eval_value x, bool infinities)
 {
   const int64_t n = shape_size(&x.s);

@@ -1,4 +1,4 @@
-// law_field: the l_ functions of op.def's LAW over a finite field F, made of the ff_ functions of whoever includes this.
+// law_field: the l_ functions of op.def's LAW over a finite field F, in terms of the ff_ functions that the including file defines.
 #ifndef MICA_LAW_FIELD_H
 #define MICA_LAW_FIELD_H
 

@@ -1,5 +1,6 @@
-// Pairs of primes. Residues of q modulo small primes are chosen by the Chinese remainder theorem, so that reciprocity
-// gives the wanted quadratic characters; candidates of that class are then tried until q and 2 q + 1 are prime.
+// Pairs of primes. Quadratic reciprocity turns the wanted quadratic characters into residues of q modulo small primes. The
+// Chinese remainder theorem combines them into one residue class. Candidates of the class are tried until q and 2 q + 1 are
+// prime.
 #include "eval/field.h"
 #include "eval/primes.h"
 
@@ -21,7 +22,7 @@ int jacobi(uint64_t a, uint64_t n)
   return n == 1 ? s : 0;
 }
 
-// Miller and Rabin with bases that decide every number below 2^64.
+// Miller-Rabin test with bases that decide every number below 2^64.
 static bool witness(const struct modulus *m, uint64_t base)
 {
   uint64_t n = m->n, minus = n - m->one, odd = (n - 1) >> __builtin_ctzll(n - 1);
@@ -64,18 +65,18 @@ void prime_factors(uint64_t x, int most, uint64_t *out, int *n)
 
 struct primes_search {
   uint64_t step, first; // q = first mod step
-  uint64_t check[MOST]; // to be residues, by trial
+  uint64_t check[MOST]; // must be residues: tested for each candidate
   int nchecks;
 };
 
-static bool fits(uint64_t r, uint64_t q) // r odd, q its residue class
+static bool fits(uint64_t r, uint64_t q) // r odd, q a residue class modulo r
 {
   uint64_t p = (2 * q + 1) % r;
   int wanted = r % 4 == 1 ? 1 : -1; // (r / p) = (p / r) (-1)^((r - 1) / 2), since p = 3 mod 4
   return jacobi(q, r) == wanted && jacobi(p, r) == wanted;
 }
 
-// Fixes q modulo r: a class in which r is a residue of both.
+// Fixes q modulo r to a class in which r is a quadratic residue of both q and 2 q + 1.
 static void fix(struct primes_search *s, struct rng *rng, uint64_t r)
 {
   uint64_t at = rng_below(rng, r), q = 0;

@@ -1,5 +1,4 @@
-// Random inputs. Reals that stand for half precision are rounded to it, so that a kernel and the interpreter
-// see the same numbers.
+// Random inputs. Reals are rounded to the dtype of the tensor, so a kernel and the interpreter read the same numbers.
 #include "eval/eval.h"
 
 static int64_t common(int64_t a, int64_t b) { return b ? common(b, a % b) : a; }
@@ -10,10 +9,10 @@ void eval_whole_numbers(const struct tensor *t, struct rng *r, int draw, double 
   int64_t step = 1 + (int64_t)rng_below(r, (uint64_t)all), at = (int64_t)rng_below(r, (uint64_t)all);
   while (common(all, step) != 1) step++;
   const enum { UNIFORM, EQUAL, ENDS } how = t->range.distinct ? UNIFORM : draw % 3 == 1 ? EQUAL : draw % 3 == 2 ? ENDS : UNIFORM;
-  if (how == EQUAL && n == 1) at = all - 1; // of one number ENDS has the least
+  if (how == EQUAL && n == 1) at = all - 1; // ENDS gives a single number the least value, so EQUAL gives the greatest
   for (int64_t i = 0; i < n; i++) {
     if (t->range.distinct)
-      at = (at + step) % all; // no number twice in `all` steps
+      at = (at + step) % all; // no repetition within `all` steps
     else if (how == UNIFORM)
       at = (int64_t)rng_below(r, (uint64_t)all);
     else if (how == ENDS)
@@ -66,7 +65,7 @@ void eval_random(struct arena *mem, const struct graph *g, enum domain d, struct
     int64_t n = shape_size(&t->shape);
     struct rng r = {hash_mix(seed, (uint64_t)k + 1)};
     inputs[k] = tensor_room(mem, t, domain_bytes(d));
-    if (num_whole(t->dtype) && (d != DOM_FIELD || chooses)) // otherwise they stand for any element of the field
+    if (num_whole(t->dtype) && (d != DOM_FIELD || chooses)) // otherwise they are arbitrary elements of the field
       fill_whole(d, F, t, &r, inputs[k++]);
     else
       fill(d, F, t->dtype, &r, n, inputs[k++]);

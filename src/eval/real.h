@@ -1,7 +1,7 @@
-// real: what FLOAT texts of op.def mean over double and float. The evaluators f64.c, f32.c and eval_element.c include it; so do the
+// real: the meaning of op.def's FLOAT texts over double and float. The evaluators f64.c, f32.c and eval_element.c include it; so do the
 // interpreter of tile programs (sim/point.c), kernel IR (kern/kern_apply.c) and constants of programs (front/number.c).
 // The CUDA text of float64 references contains it (gpu/plain.cuh).
-// NaN goes through m_min and m_max, whichever side it is on.
+// m_min and m_max return NaN if either argument is NaN.
 #ifndef MICA_EVAL_REAL_H
 #define MICA_EVAL_REAL_H
 

@@ -1,5 +1,5 @@
-// real_fn: the m_ functions of op.def's FLOAT by functions of the C library, and some by base/order.h and base/parts.h.
-// tile/device.h has them in CUDA.
+// real_fn: the m_ functions of op.def's FLOAT, from the C library, base/order.h and base/parts.h.
+// tile/device.h has them for CUDA.
 #ifndef MICA_EVAL_REAL_FN_H
 #define MICA_EVAL_REAL_FN_H
 

@@ -1,14 +1,14 @@
-// Kernel graphs: nodes in order, one function an index rule. Block and thread graphs run in nest.c and use the
-// same functions for what happens inside an iteration.
+// Kernel graphs: nodes run in order, with one function for each index rule. Block and thread graphs run in
+// eval_nest.c, which uses the same functions within an iteration.
 #include "eval/run.h"
 
 #include <string.h>
 
-static const double LARGEST = 0x1p34; // bytes
+static const double LARGEST = 0x1p34; // most bytes of all tensors
 
 static const struct {
   const struct domain_row *row;
-  void (*fold)(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x); // NULL: the row's
+  void (*fold)(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x); // NULL: row->fold
   void (*contract)(struct field *F, enum op op, bool exps, int threads, stop_flag stop, struct eval_value o, struct eval_value x,
                    struct eval_value y); // NULL: the row's
   bool rounds, apart, close;
@@ -54,13 +54,13 @@ static void mark_exps(const struct graph *g, const bool *saved, bool *exps)
   }
 }
 
-// Thread graphs have none.
+// The scan that the product n is, if any; thread graphs have no scans.
 static struct scan scan_of(const struct eval_frame *f, const struct node *n)
 {
   return f->kernel ? graph_scan(f->above, f->kernel, n) : f->g->level == KERNEL ? graph_scan(f->g, NULL, n) : (struct scan){0};
 }
 
-// Is it the triangle of scans alone? Then nothing reads its elements.
+// Is the node a triangle that only scans use? Then no code reads its elements.
 static bool is_unread(const struct eval_frame *f, int node)
 {
   return f->kernel ? graph_scans(f->above, f->kernel, node) : f->g->level == KERNEL && graph_scans(f->g, NULL, node);
@@ -90,11 +90,11 @@ struct fold fold_of(const struct node *n, const struct shape *from, const struct
   struct fold f = {1, to->d[dim], from->d[dim] / to->d[dim], 1};
   for (int i = 0; i < dim; i++) f.outer *= from->d[i];
   for (int i = dim + 1; i < from->n; i++) f.inner *= from->d[i];
-  if (op_rows[n->op].attrs & A_EXTENT) f.inner *= f.groups, f.groups = 1; // not neighbours, but every extent-th
+  if (op_rows[n->op].attrs & A_EXTENT) f.inner *= f.groups, f.groups = 1; // reduces every extent-th element instead of adjacent ones
   return f;
 }
 
-// A product with a triangle of ones: nothing is multiplied, so that what comes after an infinity or NaN does not reach what is before it.
+// A product with a triangle of ones, computed as a prefix sum. Without multiplication, infinities and NaN reach only later elements.
 static void run_scan(struct run *r, int along, struct eval_value o, struct eval_value x)
 {
   const int64_t len = x.s.d[along], inner = along == x.s.n - 1 ? 1 : x.s.d[x.s.n - 1], all = shape_size(&x.s);
@@ -212,7 +212,7 @@ static void take_outputs(struct run *r, struct arena *mem, const struct eval_fra
   }
 }
 
-// Elements of all tensors; a nest's frame serves all its blocks.
+// Number of elements of all tensors. The tensors of a block graph count once, as all blocks use the same frame.
 static double elements(const struct graph *g)
 {
   double n = 0;
