@@ -1,5 +1,5 @@
-// include/mica.h: handles around the pipeline. A context owns an arena; programs and reports live in it. The rest of the interface is
-// in api_*.c and layout.c.
+// include/mica.h: contexts, reports and optimization. A context owns an arena, in which programs and reports are allocated. The rest of the
+// interface is in api_*.c.
 #include "api/api.h"
 #include "base/child.h"
 #include "gpu/gpu.h"
@@ -165,7 +165,7 @@ int mica_report_html(struct mica_context *m, const struct mica_report *r, const 
 static int save(struct mica_context *m, const struct mica_report *r, const char *folder)
 {
   struct db *db = NULL;
-  struct err none = {0}; // a database only saves time here
+  struct err none = {0}; // errors of the database are ignored: it only saves time here
   if (r->has_db) db_open(r->db, &db, &none);
   int status = report_save_by(&m->mem, r->json, folder, r->forge, db, &m->err);
   db_close(db);

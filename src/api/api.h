@@ -1,11 +1,11 @@
-// api: the public C interface, include/mica.h: what its handles hold.
+// api: the public C interface, include/mica.h. This header has the contents of its handles.
 //
-//   api.c          contexts, reports, optimizing
-//   api_options.c  options of callers who know another version
+//   api.c          contexts, reports, optimization
+//   api_options.c  options from callers compiled against another version
 //   api_graph.c    programs built call by call
-//   api_program.c  programs looked at
+//   api_program.c  inputs and outputs of programs
 //   api_module.c   programs that run; api_ranks.c: those of several devices (module.h)
-//   api_extents.c  run-time extents: which there are, and calls with arrays that have their values as shapes
+//   api_extents.c  run-time extents: their list, and calls with arrays shaped by their values
 //   api_model.c    several programs in one text
 //   api_mega.c     persistent kernels of language models
 //   api_layout.c   layouts, and `mica layout` (api_layout.h)
@@ -16,7 +16,7 @@
 #include "drive/drive.h"
 #include "tile/lay.h"
 
-struct symbol { // an extent or stride of layouts that is not known
+struct symbol { // a symbolic extent or stride of layouts
   const char *name;
   ex var;
 };
@@ -24,11 +24,11 @@ struct mica_context {
   struct arena mem;
   struct err err;
   char message[1600];
-  const char *said; // by a call of a module, which may come from another thread: atomic. NULL: `message` is the last
+  const char *said; // atomic: last message of a module's call, which any thread may make. NULL: `message` is the last one
   struct mica_module *modules;
-  struct exchange_worlds worlds; // of ranks that are threads
+  struct exchange_worlds worlds; // worlds whose ranks are threads of this process
   struct mica_mega *megas;
-  struct mica_report *reports; // their JSON documents are counted references
+  struct mica_report *reports; // their JSON documents are reference-counted
   struct arena layouts;        // never reset: layouts refer to each other's expressions
   struct lay_ctx lay;          // .ex is NULL until a layout is read
   struct symbol *symbol;
@@ -40,24 +40,24 @@ struct mica_program {
 struct mica_graph {
   struct mica_context *m;
   struct graph *g;
-  struct mica_graph *above; // of a block
+  struct mica_graph *above; // the enclosing graph of a block or thread graph
   bool ended;
-  int *from, nfrom, from_cap; // of a block: tensors of the graph around, in the order of its iterators
+  int *from, nfrom, from_cap; // tensors of `above` that the iterators read, in their order
 };
 struct mica_report {
   json_t *json;
   bool recalled;
   const char *text, *json_text;
-  struct gpu_forge *forge; // what has compiled, for the folder
+  struct gpu_forge *forge; // compiled kernels, for mica_save
   bool has_db;
-  const char *db; // of options
+  const char *db; // database of the options
   struct mica_report *next;
 };
-int context_finish(struct mica_context *m, int status);                              // writes the message of an error; returns status
-int context_left(struct mica_context *m, struct guard *g, struct arena_mark before); // the same for a call that found no memory
+int context_finish(struct mica_context *m, int status);                              // formats the message of an error; returns status
+int context_left(struct mica_context *m, struct guard *g, struct arena_mark before); // the same for a call that ran out of memory
 
-// status = a call's work, which may be left from anywhere within. The call's data in the context's arena are then gone. So anything else of the
-// context that refers to them is set as the last step, or is in an arena of its own.
+// Sets status to the result of an expression, the work of a public call. If memory runs out, the work is left by longjmp and its allocations in the
+// context's arena are freed. So pointers to them are stored in the context in the last step only, or point into another arena.
 #define CALL(m, status, ...)                                 \
   do {                                                       \
     struct guard guard_;                                     \
@@ -77,7 +77,7 @@ void modules_close(struct mica_context *m); // api_module.c
 void megas_close(struct mica_context *m);   // api_mega.c
 
 // ---- api_options.c ----
-// Options as this library knows them, of a caller who may know fewer or more; NULL: the default.
+// Copies the options of a caller who may know fewer or more of them into this version's struct; o == NULL: the defaults.
 int options_take(const struct mica_options *o, struct mica_options *out, struct err *e);
 
 #endif

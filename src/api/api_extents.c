@@ -1,12 +1,12 @@
-// include/mica.h: run-time extents. Kernels take arrays of the bounds; arrays of the values are copied into these, where what lies behind
-// the values is 0, or a whole number of the range.
+// include/mica.h: run-time extents. Kernels take arrays whose shapes are the bounds. Arrays shaped by the values are copied into such arrays, with
+// padding of 0, or of a whole number within the range.
 #include "api/module.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// ---- which there are ----
+// ---- the list of extents ----
 
 static int holder(const struct graph *g, int extent)
 {
@@ -47,10 +47,10 @@ int mica_module_output_extent(const struct mica_module *x, int i, int dim) { ret
 
 // ---- calls ----
 
-struct packed { // one array, copied
-  struct shape whole, part;
-  size_t bytes; // of an element
-  void *made;   // of the bounds; NULL: the caller's is used
+struct packed {             // one array
+  struct shape whole, part; // shapes by the bounds and by the values
+  size_t bytes;             // bytes of an element
+  void *made;               // a copy of shape `whole`; NULL: the caller's array is used
 };
 
 static struct packed packed_of(const struct mica_module *x, const struct mica_tensor *t, const struct package_extents *of, const void *const *in)
@@ -68,7 +68,7 @@ static int no_room(const struct mica_tensor *t, struct err *e)
   return err_set(e, ERR_MEMORY, NOWHERE, "there is no memory for `%.60s` with its run-time extents at their bounds", t->name);
 }
 
-// Behind the values: -1 where no two are equal, else 0 or what is nearest in the range.
+// Fills an array of whole numbers with the value of padding: -1 if they must be distinct, otherwise the number of the range nearest to 0.
 static void fill(const struct mica_tensor *t, struct packed *p)
 {
   const double c = t->distinct ? -1 : t->least > 0 ? (double)t->least : t->most < 0 ? (double)t->most : 0;
@@ -87,7 +87,7 @@ static int take_one(const struct mica_tensor *t, bool input, struct packed *p, c
   return OK;
 }
 
-// The values, which say how large the arrays are.
+// Checks that the values of the run-time extents are within their bounds.
 static int check_values(const struct mica_module *x, const void *const *in, struct err *e)
 {
   for (int i = 0; i < x->p.nin; i++) {

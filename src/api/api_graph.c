@@ -1,5 +1,5 @@
-// include/mica.h: programs built. Calls go the way of the language (front/call.c), so that operators, attributes and errors are the
-// same; what a text cannot have wrong, because its grammar forbids it, is checked here. After an error a graph is as before.
+// include/mica.h: programs built call by call. Calls go through the parser (front/call.c), so operators, attributes and errors are those of the
+// language. Mistakes that the grammar of a text rules out are checked here. After an error a graph is unchanged.
 #include "api/api.h"
 #include "front/front.h"
 #include "ir/print.h"
@@ -8,7 +8,7 @@
 
 static const int64_t LARGEST = EXTENT_LIMIT - 1;
 
-// State that a call may change, as it was before the call; it is restored if memory runs out. Arrays only grow, so what they have is still there.
+// State that a call may change, saved before the call and restored if memory runs out. Arrays only grow, so their earlier elements are still valid.
 struct was {
   struct mica_graph x;
   struct graph g, above;
@@ -22,7 +22,7 @@ static void restore(struct mica_graph *g, const struct was *w)
   if (g->above) *g->above->g = w->above;
 }
 
-// Every call is this. Its work comes last.
+// The body of every public call on a graph; `work` is its last step.
 #define GRAPH_CALL(graph, work)                                \
   do {                                                         \
     int status_;                                               \

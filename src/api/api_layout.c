@@ -45,7 +45,7 @@ static ex named(void *arg, const char *name)
   return m->symbol[m->symbols - 1].var;
 }
 
-// An overflow is the fault of one operation, whose result is not kept.
+// Starts an operation: clears the overflow flag, which belongs to one operation whose result is discarded.
 static struct lay_ctx *begin(struct mica_context *m)
 {
   m->err = (struct err){0};
@@ -137,7 +137,7 @@ int64_t mica_layout_cosize(const struct mica_layout *l) { return ex_is_const(l->
 
 int64_t mica_layout_at(const struct mica_layout *l, int64_t index) { return l->constant && index >= 0 ? lay_call(&l->l, index) : -1; }
 
-// The layouts of an operation are all of its context.
+// Runs the operation of that name. All its layouts must be of one context.
 static int by_name(struct mica_context *m, const char *name, const struct mica_layout *a, const struct mica_layout *b, struct mica_layout **out)
 {
   int status;

@@ -1,4 +1,4 @@
-// layout: the operations on layouts that the public interface and `mica layout` share. One row of the table an operation.
+// layout: the operations on layouts that the public interface and `mica layout` share; each is a row of a table.
 #ifndef MICA_API_LAYOUT_H
 #define MICA_API_LAYOUT_H
 
@@ -6,7 +6,7 @@
 
 struct layout_op {
   const char *name;
-  int args; // layouts
+  int args; // number of layouts it takes
   bool (*run)(struct lay_ctx *c, const struct lay *arg, struct lay *out);
   const char *usage, *doc;
 };
@@ -20,14 +20,14 @@ struct mica_layout {
   ex size, cosize;
   bool constant;
 };
-// USER where the text is wrong, NO where the operation is refused.
+// Return USER for a syntax error, NO if the operation is refused.
 int layout_read(struct mica_context *m, const char *text, bool row, struct mica_layout **out);
 int layout_run(struct mica_context *m, const struct layout_op *op, const struct mica_layout *const *arg, struct mica_layout **out);
 int layout_tile(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *tiler, struct mica_layout **outer,
-                struct mica_layout **inner, bool *partial); // a `partial` a dimension of a
-// (a, b), as one layout of two modes.
+                struct mica_layout **inner, bool *partial); // one `partial` for each dimension of a
+// *out: (a, b), a layout of two modes.
 int layout_join(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b, struct mica_layout **out);
 const struct layout_op *layout_op_find(const char *name);             // or NULL
-void layout_name(struct mica_context *m, const char *name, ex value); // a number, for a name in layouts read later
+void layout_name(struct mica_context *m, const char *name, ex value); // gives a name in layouts read later the value of a number
 
 #endif

@@ -9,7 +9,7 @@ enum { USUAL_PAGES = 64 };
 
 struct mica_mega {
   struct mica_context *m;
-  struct mica_mega *next, **link; // in the context
+  struct mica_mega *next, **link; // list of the context
   struct serve *s;
   int slots, pages;
 };

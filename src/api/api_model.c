@@ -8,7 +8,7 @@ struct mica_model {
   struct front_model x;
 };
 
-// Mistakes are found when an entry point is loaded, with its parameters.
+// Lists the entry points. Other mistakes are found when an entry point is loaded with its parameters.
 static int of_text(struct mica_context *m, const char *text, size_t n, const char *name, struct mica_model **out)
 {
   struct mica_model *x = NEW(&m->mem, struct mica_model);

@@ -1,8 +1,8 @@
-// include/mica.h: programs that run. A module has an arena of its own, so that closing it frees it before its context.
+// include/mica.h: programs that run. A module has its own arena, so it can be closed before its context.
 //
-// Calls come from any thread, so what they say goes wrong must not be written where another thread reads: a call that fails looks for
-// its message among those that the module has said, adds it once, and points the context to it. On a GPU a call only queues kernels, by
-// way of what the module keeps for that (their arguments, tensor maps, the stream): calls take turns there.
+// Calls may come from any thread, so a message must not be written where another thread may read it. The module keeps a list of the messages of
+// failed calls, each once; a failed call points the context to its message. On a GPU a call only queues kernels. It uses state of the module
+// (arguments, tensor maps, the stream), so a mutex lets one call at a time do so.
 #include "api/module.h"
 #include "base/range.h"
 #include "gpu/gpu.h"
@@ -12,14 +12,14 @@
 
 enum { ALIGNED = 16, MOST_SAID = 32 };
 
-// ---- the CPU's ----
+// ---- loading for a CPU ----
 
-// On a processor that the folder has no object for the source is compiled, once: the database that is the default has it from then on.
+// Compiles the source on a processor for which the folder has no object. The default database caches the result.
 static int load_source(struct mica_module *x, const char *source, struct err *e)
 {
   struct arena mem = {0};
   struct db *db = NULL;
-  struct err none = {0}; // a database only saves time here
+  struct err none = {0}; // errors of the database are ignored: it only saves time here
   const void *so;
   size_t n;
   db_open(NULL, &db, &none);
@@ -30,7 +30,7 @@ static int load_source(struct mica_module *x, const char *source, struct err *e)
   return status;
 }
 
-// The object of the folder where it fits, else of its source.
+// Loads the folder's object if it is for this processor, otherwise compiles its source.
 static int load_object(struct mica_module *x, const struct folder_files *files, struct err *e)
 {
   const struct package_object *o = &x->p.object;
@@ -113,7 +113,7 @@ void modules_close(struct mica_context *m)
 static int open_report(struct mica_context *m, const struct mica_report *r, struct mica_module **out)
 {
   struct db *db = NULL;
-  struct err none = {0}; // a database only saves time here
+  struct err none = {0}; // errors of the database are ignored: it only saves time here
   struct folder_files files;
   struct arena_mark before = arena_mark(&m->mem);
   if (r->has_db) db_open(r->db, &db, &none);
@@ -166,7 +166,7 @@ int mica_folder_copy(struct mica_context *m, const char *from, const char *to)
   return status;
 }
 
-// ---- what it is ----
+// ---- properties ----
 
 static struct mica_tensor tensor(int n, const struct mica_tensor *t, int i) { return i >= 0 && i < n ? t[i] : (struct mica_tensor){.name = ""}; }
 
@@ -180,7 +180,7 @@ int64_t mica_module_workspace(const struct mica_module *x) { return x->p.gpu ? g
 
 // ---- calls ----
 
-// The message of a call that failed; the last one stands for those that are too many.
+// The message of a failed call, from the module's list. If the list is full, the newest message in it is returned instead.
 static const char *say(struct mica_module *x, const struct err *e)
 {
   char text[sizeof x->said->text] = "";
@@ -203,7 +203,7 @@ int module_failed_call(struct mica_module *x, const struct err *e)
   return e->status;
 }
 
-// Every tensor has an address, of `aligned` bytes or of its elements.
+// Every tensor must have an address, aligned to `aligned` bytes or, if that is 0, to the size of its elements.
 static int check(const char *what, int n, const struct mica_tensor *t, const void *const *p, uintptr_t aligned, struct err *e)
 {
   for (int i = 0; i < n; i++) {
@@ -223,7 +223,7 @@ static int check_call(const struct mica_module *x, const void *const *in, void *
   return check("output", x->p.nout, x->p.out, (const void *const *)out, aligned, e);
 }
 
-// Whole numbers in their ranges: an index outside would read what is no element.
+// Whole numbers must be in their ranges: an index out of range would read past a tensor.
 static int check_ranges(const struct mica_module *x, const void *const *in, struct err *e)
 {
   for (int i = 0; i < x->p.nin; i++) {
@@ -257,7 +257,7 @@ static int here(struct mica_module *x, struct gpu_resident **out, struct err *e)
   return OK;
 }
 
-// The rest takes no memory.
+// The same, with a guard for lack of memory. The other steps of a call allocate none.
 static int guarded_here(struct mica_module *x, struct gpu_resident **out, struct err *e)
 {
   struct guard g;

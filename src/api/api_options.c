@@ -1,11 +1,10 @@
-// Options of include/mica.h across versions: callers say how much of the struct they know. Options that an older caller does
-// not know keep their defaults; options of a newer caller that this library does not know must be zero, that is, not asked
-// for.
+// Options of include/mica.h across versions: callers give the size of their struct. Options that an older caller does not have
+// get their defaults. Options of a newer caller that this library does not have must be zero, that is, not used.
 #include "api/api.h"
 
 #include <string.h>
 
-enum { FIRST_SIZE = offsetof(struct mica_options, progress_arg) + sizeof(void *) }; // of the first version; never changes
+enum { FIRST_SIZE = offsetof(struct mica_options, progress_arg) + sizeof(void *) }; // size of the struct in the first version; never changes
 _Static_assert(sizeof(void *) != 8 || FIRST_SIZE == 136, "members are only added at the end");
 
 void mica_options_init(struct mica_options *o, size_t size)
@@ -16,7 +15,7 @@ void mica_options_init(struct mica_options *o, size_t size)
   if (size >= sizeof o->size) o->size = size;
 }
 
-// ---- numbers: the range is that of the command's options, and 0, the default, besides ----
+// ---- numbers: 0, the default, or within the range of the command line's options ----
 
 static const double MOST = 1000000;
 static const struct {
@@ -43,7 +42,7 @@ static int in_range(const struct mica_options *o, struct err *e)
   for (size_t i = 0; i < COUNT(numbers); i++) {
     const char *at = (const char *)o + numbers[i].at;
     double x = numbers[i].real ? *(const double *)(const void *)at : *(const int *)(const void *)at;
-    if (x >= 0 && x <= MOST) continue; // NaN is neither
+    if (x >= 0 && x <= MOST) continue; // false for NaN
     char text[32];
     str_double(text, x);
     err_set(e, ERR_OPTION, NOWHERE, "the option %s is %s from 0 to %.0f, not %s", numbers[i].name, numbers[i].real ? "a number" : "an integer", MOST,

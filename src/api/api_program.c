@@ -1,4 +1,4 @@
-// include/mica.h: programs looked at.
+// include/mica.h: inputs and outputs of programs.
 #include "api/api.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ struct mica_tensor tensor_tell(const struct tensor *t)
   return x;
 }
 
-// The i-th node of this kind, or NULL.
+// The i-th node with this operator, or NULL.
 static const struct node *node_of(const struct graph *g, enum op op, int i)
 {
   for (int k = 0; k < g->nnodes && i >= 0; k++)
@@ -25,7 +25,7 @@ static const struct node *node_of(const struct graph *g, enum op op, int i)
   return NULL;
 }
 
-// An input or an output of a program, as callers see it.
+// The i-th input or output of a program.
 static struct mica_tensor find(const struct graph *g, enum op op, int i)
 {
   const struct node *n = node_of(g, op, i);

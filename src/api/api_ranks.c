@@ -1,4 +1,4 @@
-// include/mica.h: programs of several devices. A rank is a module of its own, whose inputs and outputs are the rank's parts.
+// include/mica.h: programs of several devices. A rank is a module; its inputs and outputs are the rank's parts of sharded tensors.
 #include "api/module.h"
 
 #include "gpu/peers.h"
@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double LONGEST = 1e6; // seconds that ranks wait at most
+static const double LONGEST = 1e6; // longest time limit for waiting ranks, in seconds
 
 static int shard(int n, const int *dim, int i) { return i >= 0 && i < n ? dim[i] : -1; }
 
@@ -40,7 +40,7 @@ static int no_rank(const struct mica_module *whole, int rank, double seconds, st
   return OK;
 }
 
-// Rows of the program as the rank has them.
+// Sets the description of the rank's program: that of the whole program, with the shapes of the rank's parts.
 static void describe(struct mica_module *x, const struct mica_module *whole)
 {
   const struct package *p = &whole->p;
@@ -52,7 +52,7 @@ static void describe(struct mica_module *x, const struct mica_module *whole)
   x->p.out = parts(&x->mem, p->nout, p->out, p->out_shard, p->world);
 }
 
-// The code that the rank runs, and the size and key of the memory in which it meets the others.
+// Takes the rank's code, and sets size and key of the memory that the ranks share.
 static int take_code(struct mica_module *x, const struct mica_module *whole, struct exchange_wish *wish, struct err *e)
 {
   size_t n;
