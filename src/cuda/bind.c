@@ -1,11 +1,11 @@
-// From a tile kernel, values of its sizes and addresses of its buffers to the arguments of a launch: pointers, sizes,
-// tensor maps, in the order of the parameters that cu_print.c writes. Sizes are checked against what the kernel
-// declares, because the generated code relies on it.
+// Makes the arguments of a launch from a tile kernel, the values of its sizes and the addresses of its buffers. They are
+// pointers, sizes and tensor maps, in the order of the parameters that cu_print.c prints. Sizes are checked against the
+// kernel's declarations, because the generated code relies on them.
 #include "cuda/cuda.h"
 
 #include <string.h>
 
-// Values of all variables: those of the sizes, zero for the others.
+// Values of all variables: the given ones for sizes, zero for the others.
 static int64_t *values_of(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const int64_t *sizes)
 {
   int64_t *v = NEWS(mem, int64_t, ex_vars(p->ex) + 1);
@@ -17,7 +17,7 @@ static int64_t *values_of(struct arena *mem, const struct tile_program *p, const
 static int check_sizes(const struct tile_program *p, const struct tile_kernel *k, const int64_t *sizes, struct err *e)
 {
   for (int i = 0; i < k->nparams; i++) {
-    if (ex_is_const(k->params[i])) continue; // declared with one value: the kernel has it built in
+    if (ex_is_const(k->params[i])) continue; // declared with one value, which is a constant in the code
     const struct ex_node *n = ex_node(p->ex, k->params[i]);
     if (sizes[i] < n->range.lo || sizes[i] > n->range.hi)
       return err_set(e, ERR_TILE, k->at, "%s = %lld: the kernel takes %lld to %lld", n->name, (long long)sizes[i], (long long)n->range.lo,
@@ -44,7 +44,7 @@ static int tensor_map(struct gpu *g, const struct tile_program *p, const struct 
   return gpu_map(g, base, &s, out, e);
 }
 
-// Memory aligned as a tensor map has to be.
+// Memory for n tensor maps, aligned as the driver requires.
 static struct gpu_map *map_memory(struct arena *mem, int n)
 {
   uintptr_t at = (uintptr_t)arena_alloc(mem, sizeof(struct gpu_map) * (size_t)(n + 1));

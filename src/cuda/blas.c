@@ -1,8 +1,8 @@
-// Products in the terms of cuBLASLt, and what it does at their end.
+// Matrix products and epilogues in the terms of cuBLASLt.
 //
-// The library counts columns first. A row-major D = A B is to it the column-major product D' = B' A': operands change
-// places, rows and columns too, and what is contiguous along the other dimension is `transposed`. C lies as D does, by
-// rows or by columns; a bias goes along the library's rows, so along the columns of a row-major D.
+// The library is column-major. A row-major D = A B is the column-major product D' = B' A': operands are exchanged, and so
+// are rows and columns. A matrix that is contiguous along the other dimension is `transposed`. C has the storage order of
+// D. A bias runs along the library's rows, that is, along the columns of a row-major D.
 #include "cuda/cuda.h"
 
 #include <string.h>
@@ -57,7 +57,7 @@ bool blas_same(const struct blas_product *p, const struct blas_product *q)
 
 // ---- in the library's terms ----
 
-// Our rows x cols with these strides: row-major is its transpose, column-major.
+// Describes a rows x cols matrix with these strides. A row-major one is described as its transpose, which is column-major.
 static bool place_as(bool by_rows, int64_t rows, int64_t cols, const int64_t *stride, struct blas_matrix *out)
 {
   int inner = by_rows ? 2 : 1;
@@ -67,7 +67,7 @@ static bool place_as(bool by_rows, int64_t rows, int64_t cols, const int64_t *st
   return (out->rows == 1 || stride[inner] == 1) && out->ld >= out->rows;
 }
 
-// False where neither stride is 1.
+// The same in the storage order that the strides have. False if neither stride is 1.
 static bool place(int64_t rows, int64_t cols, const int64_t *stride, struct blas_matrix *out)
 {
   bool row_major = cols == 1 || stride[2] == 1, col_major = rows == 1 || stride[1] == 1;
@@ -90,7 +90,7 @@ static bool bias_fits(const struct blas_product *p, bool by_rows)
   return (along == 1 || s[by_rows ? 2 : 1] == 1) && (across == 1 || !s[by_rows ? 1 : 2]);
 }
 
-// Both products are tried: D by rows, and where D lies by columns the product as it stands.
+// A row-major D takes the exchanged product, a column-major D the product as written.
 bool blas_arrange(const struct blas_product *p, struct blas_arranged *out)
 {
   struct blas_matrix a, b, c, d;

@@ -1,6 +1,6 @@
-// blas: the functions of cuBLASLt that Mica calls, by their names in the library, with prototypes, numbers of
-// attributes and the layout of the heuristic's answer written out after its documented binary interface. `int` stands
-// for cublasStatus_t and other enumerations.
+// blas: the functions of cuBLASLt that Mica calls, by their names in the library. Prototypes, attribute numbers and the
+// layout of the heuristic's result follow its documented binary interface. `int` stands for cublasStatus_t and other
+// enumerations.
 #ifndef MICA_CUDA_BLAS_H
 #define MICA_CUDA_BLAS_H
 

@@ -1,10 +1,10 @@
-// Atoms: an instruction and the loops that repeat it, guards around it, the orders that reductions ask for. Loops are
-// unrolled whole where registers are indexed by them, because only then registers can hold an array.
+// Atoms: an instruction, the loops that repeat it, its guards, and the order of reductions. A loop that indexes registers
+// is fully unrolled, because the compiler keeps an array in registers only if all its indices are constants.
 #include "cuda/cu_print.h"
 
 #include <string.h>
 
-enum { UNROLL_MOST = 64 }; // pieces of a loop over memory alone
+enum { UNROLL_MOST = 64 }; // most pieces of an unrolled loop that indexes no registers
 
 void cu_var(struct printer *w, ex var, const char *name)
 {
@@ -68,7 +68,7 @@ static bool guard_open(struct printer *w, const struct cuda_piece *q)
   return true;
 }
 
-// Everyone's value, then what the others have, a distance at a time.
+// A warp reduction: starts with the thread's own value, then combines it with that of another lane, one lane distance after the other.
 static int over_threads(struct printer *w, struct cuda_piece *q)
 {
   const char *to = cu_first(w, q, 0), *from = cu_first(w, q, 1);
@@ -91,7 +91,7 @@ static int one(struct printer *w, const struct tile_atom *a, const ex *modes)
   return status;
 }
 
-// Modes [from, to) as loops, the last one outermost, around `inside` of the atom.
+// Prints loops over modes [from, to), the last one outermost, around the text that `inside` prints.
 static int nest(struct printer *w, const struct tile_atom *a, int from, int to, ex *modes,
                 int (*inside)(struct printer *w, const struct tile_atom *a, ex *modes))
 {
@@ -118,8 +118,9 @@ static int folded(struct printer *w, const struct tile_atom *a, ex *modes)
 }
 
 // ---- registers of wgmma ----
-// wgmma works on registers after its statement is over, until the wait. The compiler does not know: it could read them
-// before, or write what they start from behind the fence. So they pass through an empty statement there.
+// wgmma reads and writes registers asynchronously until the wait. The compiler does not know this. It could read them
+// before the wait, or move their initialization behind the fence. An empty asm statement with the registers as operands
+// prevents both.
 
 void cu_hold(struct printer *w, int buf)
 {

@@ -1,7 +1,7 @@
-// Integer expressions in C++. Everything is signed, so that the compiler may assume that nothing overflows and can move
-// constant parts of an index into the address; what its range does not prove to fit in 32 bits is computed in 64.
-// Quotients and remainders by powers of two are shifts and masks, which round towards minus infinity as the IR
-// does; others are unsigned where the range proves the sign, and a function of the prelude where it does not.
+// Integer expressions in C++. They are signed: the compiler may then assume that nothing overflows, and can move constant
+// parts of an index into the address. A value whose range may exceed 32 bits is computed in 64. Quotients and remainders
+// by powers of two are shifts and masks, which round towards minus infinity, as the IR does. Other quotients are unsigned
+// if the range proves that the dividend is not negative, and otherwise a function of the prelude.
 #include "cuda/cu_print.h"
 
 #include <string.h>
@@ -33,14 +33,14 @@ static struct words widened(struct printer *w, struct words t)
   return (struct words){arena_printf(w->s.mem, "i64(%s)", t.text), L_ATOM, true};
 }
 
-// As an argument of a function that takes two values of one type.
+// t as an argument of a function that takes two values of one type.
 static struct words argument(struct printer *w, struct words t, bool wide)
 {
   if (wide) return widened(w, t);
   return t.truth ? (struct words){arena_printf(w->s.mem, "int(%s)", t.text), L_ATOM, false, false} : t;
 }
 
-// Computed in 64 bits, but the range says that the value fits.
+// Converts to 32 bits a value that was computed in 64, if its range fits.
 static struct words narrowed(struct printer *w, ex x, struct words t)
 {
   if (!t.wide || !fits(range(w, x))) return t;
@@ -78,7 +78,7 @@ static struct words product(struct printer *w, ex x)
   struct words t = cu_ex(w, n->arg[0]);
   const char *text = at_least(w, t, L_TERM);
   bool wide = t.wide;
-  for (int i = 1; i < n->n; i++) { // a product of partial products: each must fit, whatever the whole does
+  for (int i = 1; i < n->n; i++) { // each partial product must fit, even if the whole product does
     struct ex_range r = range(w, n->arg[i]);
     struct ex_range a = scaled(so_far, r.lo), b = scaled(so_far, r.hi);
     so_far = (struct ex_range){MIN(a.lo, b.lo), MAX(a.hi, b.hi)};
@@ -101,7 +101,7 @@ static struct words term(struct printer *w, ex x, int64_t k)
   return (struct words){arena_printf(w->s.mem, "%s * %s", at_least(w, t, L_TERM), c.text), L_TERM, t.wide || c.wide};
 }
 
-struct cu_ex_parts { // of a sum
+struct cu_ex_parts { // terms of a sum that have been printed
   struct str s;
   int n;
   struct ex_range range;
@@ -147,7 +147,7 @@ static ex without(struct printer *w, ex t, ex f)
   return r;
 }
 
-// A factor of a wide term that most other wide terms have too: a row's length, usually. 0: none of two.
+// The variable that is a factor of the most terms, usually the length of a row. 0: no variable is a factor of two terms.
 static ex common_factor(struct printer *w, const struct ex_node *n)
 {
   ex best = 0;
@@ -164,8 +164,8 @@ static ex common_factor(struct printer *w, const struct ex_node *n)
   return best;
 }
 
-// The terms that are wide, then those that are not as one sum in 32 bits, as long as each partial sum fits. Wide terms
-// with a factor in common are multiplied once: K * (row + 8) rather than K * row + K * 8.
+// Prints the wide terms, then the others as one sum in 32 bits, as long as each partial sum fits. Terms of a wide sum with
+// a common factor are multiplied once: K * (row + 8) instead of K * row + K * 8.
 static struct words sum(struct printer *w, ex x)
 {
   const struct ex_node *n = node(w, x);
@@ -177,10 +177,10 @@ static struct words sum(struct printer *w, ex x)
     const char *by = at_least(w, cu_ex(w, rest), L_ATOM), *f = widened(w, cu_ex(w, factor)).text;
     part(w, &wide, (struct words){arena_printf(w->s.mem, "%s * %s", f, by), L_TERM, true, false}, false, range(w, x));
   }
-  bool constant_first = n->c > 0; // where nothing else would be
+  bool constant_first = n->c > 0; // if all other terms are negative
   for (int i = 0; i < n->n; i++) constant_first &= n->coef[i] < 0;
   if (constant_first) constant_part(w, &narrow, &wide, n->c);
-  for (int pass = 0; pass < 2; pass++) // what is added first, so that no minus leads
+  for (int pass = 0; pass < 2; pass++) // positive terms first, so that the sum does not begin with a minus
     for (int i = 0; i < n->n; i++) {
       if ((n->coef[i] < 0) != pass || (factor && has_factor(w, n->arg[i], factor))) continue;
       struct words t = term(w, n->arg[i], n->coef[i]);
@@ -198,7 +198,7 @@ static struct words sum(struct printer *w, ex x)
 
 // ---- quotients, comparisons, choices ----
 
-static int log2_of(ex x) // -1: not a power of two
+static int log2_of(ex x) // -1 if x is no constant power of two
 {
   if (!ex_is_const(x)) return -1;
   int64_t v = ex_value(x);
@@ -230,7 +230,7 @@ static struct words quotient(struct printer *w, ex x)
 static const struct {
   const char *op;
   enum tile_level level,
-      operand; // what an operand has to bind as tightly as: more than C++ asks for where people misread it
+      operand; // least precedence of an operand without parentheses; higher than C++ requires where readers could err
 } binary[] = {
     [EX_XOR] = {"^", L_XOR, L_ATOM},    [EX_AND] = {"&", L_AND, L_ATOM},    [EX_SHR] = {">>", L_SHIFT, L_ATOM},     [EX_LT] = {"<", L_LESS, L_SHIFT},
     [EX_EQ] = {"==", L_EQUAL, L_SHIFT}, [EX_BOTH] = {"&&", L_BOTH, L_BOTH}, [EX_EITHER] = {"||", L_EITHER, L_ATOM},
@@ -245,7 +245,7 @@ static struct words infix(struct printer *w, enum ex_kind kind, const char *op, 
   return (struct words){text, binary[kind].level, !truth && (a.wide || b.wide), truth};
 }
 
-// a < b + 1 is a <= b.
+// Prints a < b + 1 as a <= b.
 static struct words less(struct printer *w, const struct ex_node *n)
 {
   ex right = n->arg[1];

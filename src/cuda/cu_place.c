@@ -1,6 +1,6 @@
-// Places of operands: indices of elements as expressions, shared addresses, descriptors of wgmma. A swizzle changes
-// only low bits of an index, so what is a multiple of all that it looks at stays outside of it, and pieces of an
-// unrolled loop differ by constants in the address.
+// Addresses of operands: indices of elements, addresses in shared memory, descriptors of wgmma. A swizzle affects only low
+// bits of an index. Terms that are multiples of the swizzle's span are added outside of it, so pieces of an unrolled loop
+// differ by a constant in the address.
 #include "cuda/cu_print.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static ex swizzled(struct printer *w, int buf, ex index)
 {
   struct swizzle s = w->s.k->buffers[buf].swizzle;
   if (!s.bits) return index;
-  int from = s.base + MAX(0, s.shift), to = s.base + MAX(0, -s.shift); // bits looked at, bits changed
+  int from = s.base + MAX(0, s.shift), to = s.base + MAX(0, -s.shift); // lowest bit that is read, lowest bit that is changed
   ex outside = whole_spans(w, index, (int64_t)1 << (s.base + abs(s.shift) + s.bits)), x = ex_sub(pool(w), index, outside);
   ex key = ex_mod(pool(w), ex_div(pool(w), x, EX_C((int64_t)1 << from)), EX_C((int64_t)1 << s.bits));
   return ex_add(pool(w), outside, ex_xor(pool(w), x, ex_mul(pool(w), key, EX_C((int64_t)1 << to))));
@@ -36,8 +36,8 @@ const char *cu_element(struct printer *w, int buf, ex index)
   return arena_printf(w->s.mem, "%s[%s]", w->s.buffers[buf], cu_value(w, swizzled(w, buf, index), L_ANY));
 }
 
-// The address of an element, not a sum of addresses: so the compiler keeps the index apart and its bits together.
-// Boxes of TMA and matrices of wgmma are swizzled by the hardware, by the address of each element.
+// Printed as the address of an element, not as a sum of addresses, so that the compiler sees the bits of the whole index.
+// `swizzle` is false for boxes of TMA and matrices of wgmma: the hardware swizzles the address of each element.
 const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index, bool swizzle)
 {
   const char *element = swizzle ? cu_element(w, o->buf, index) : arena_printf(w->s.mem, "%s[%s]", w->s.buffers[o->buf], cu_value(w, index, L_ANY));
@@ -46,9 +46,9 @@ const char *cu_shared(struct printer *w, const struct tile_operand *o, ex index,
   return peer == EX_C(-1) ? text : arena_printf(w->s.mem, "mica_peer(%s, %s)", text, cu_value(w, peer, L_ANY));
 }
 
-// A matrix descriptor of wgmma: fields of 14 bits in units of 16 bytes, the swizzle in the two highest bits. The matrix begins so
-// many units behind its buffer: added to the descriptor of the buffer, which is the same for all steps of a product. Above 18 bits
-// an address may have the block's rank in its cluster, which is none of the descriptor's.
+// A matrix descriptor of wgmma: fields of 14 bits in units of 16 bytes, the swizzle in the two highest bits. The offset of the
+// matrix within its buffer is added to the buffer's descriptor, which is the same for all steps of a product. Bits of a shared
+// address from 18 on may have the block's rank in its cluster; they are not part of the descriptor.
 const char *cu_descriptor(struct printer *w, const struct tile_operand *o, ex index)
 {
   const struct tile_desc *d = &o->desc;

@@ -1,6 +1,6 @@
-// A lowered kernel as CUDA C++: parameters, then its statements one by one, a comment before each spec. Global buffers
-// are pointers, sizes are ints, registers are arrays that unrolled loops index by constants, shared memory is one
-// dynamic array in which every buffer has its place.
+// A lowered kernel as CUDA C++: parameters, then its statements, with a comment before each spec. Global buffers are
+// pointers, and sizes are ints. Registers are arrays that unrolled loops index by constants. Shared memory is one dynamic
+// array, in which every buffer has an offset.
 #include "cuda/cu_print.h"
 
 #include <string.h>
@@ -21,9 +21,8 @@ bool cu_has(const struct tile_kernel *k, enum sem sem)
   return false;
 }
 
-// The compiler may take buffers that a kernel only reads for unchanging and read them early, if it is told that no other
-// pointer leads there. A kernel that starts before the one ahead of it has ended must not: Sync<grid.wait> would come too
-// late.
+// With __restrict__ the compiler may treat a buffer that the kernel only reads as constant, and load from it early. A kernel
+// with Sync<grid.wait> may start before its predecessor has ended, so its loads must not move before the wait.
 static void buffer_parameter(struct printer *w, int i, struct str *s)
 {
   const struct tile_buffer *b = &w->s.k->buffers[i];
@@ -60,8 +59,8 @@ static void signature(struct printer *w)
 
 // ---- statements ----
 
-// A coordinate of a group, (tid / d) % s: the remainder is printed where s is a power of two even if the range makes it
-// unnecessary, because the compiler does not know the range and puts bits together where it sees which they are.
+// A coordinate of a group, (tid / d) % s. If s is a power of two, the remainder is printed even if the range makes it
+// unnecessary: the compiler does not know the range, and the mask tells it which bits the value has.
 static const char *coordinate(struct printer *w, ex value)
 {
   const char *text = cu_value(w, value, L_ANY);
@@ -100,7 +99,7 @@ static void allocation(struct printer *w, int buf)
   c_line(&w->s, "%s *const %s = (%s *)(%s + %lld);", type, name, type, w->shared, (long long)b->offset);
 }
 
-// Marks the following text as made for this line of the kernel's text; 0: of none.
+// Records that the following text belongs to this line of the kernel's text; 0: to none.
 static void mark(struct printer *w, int line)
 {
   struct cuda_marks *m = w->marks;
@@ -135,7 +134,7 @@ static int loop(struct printer *w, const struct tile_stmt *st)
 
 static int condition(struct printer *w, const struct tile_stmt *st)
 {
-  if (ex_is_const(st->cond)) { // decided by the sizes: one side is the program, in braces for its names
+  if (ex_is_const(st->cond)) { // decided by the sizes: only one branch is printed, in braces that limit the scope of its names
     int taken = st->cond != EX_C(0) ? st->body : st->other;
     if (taken < 0) return OK;
     c_line(&w->s, "{");
@@ -184,7 +183,7 @@ static int block(struct printer *w, int stmt)
     case STMT_IF: status = condition(w, st); break;
     case STMT_SPEC: status = spec(w, st); break;
     case STMT_VIEW:
-    case STMT_GROUP: break; // names of the IR; their indices stand where they are used
+    case STMT_GROUP: break; // names of the IR; their indices are printed where they are used
     }
   }
   return status;
@@ -192,10 +191,10 @@ static int block(struct printer *w, int stmt)
 
 // ---- the kernel ----
 
-// Declares numbers of the block and the thread that the body uses, with facts that the compiler may assume. In unrolled loops the assumption
-// lets accesses differ by constants in the instruction: without it the compiler knows by the masks of coordinates that an index is
-// not negative, widens it as unsigned, and then can not take a sum apart. Row softmax has 400 instructions with it, 438 without;
-// attention 920 and 954. Elsewhere it only makes masks disappear by which the compiler puts bits together.
+// Declares the block or thread index if the body uses it, with its range as an assumption. In unrolled loops, accesses then differ by immediate
+// offsets. Without the assumption, the compiler infers from masks that an index is not negative, extends it as unsigned, and cannot split a sum.
+// Row softmax has 400 instructions with it and 438 without; attention 920 and 954. In other kernels the assumption only removes masks that
+// help the compiler combine bits, so it is not printed.
 static void identity(struct printer *w, const char *body, const char *name, const char *builtin, ex size)
 {
   if (!c_says(body, name)) return;
@@ -247,7 +246,7 @@ int cuda_print_marked(const struct tile_program *p, const struct tile_kernel *k,
   return status;
 }
 
-// A file that a user has written, by a name that a directive can have as it is. Others are named by their kernel where they are saved.
+// Is it the name of a .tile file that a #line directive can contain unchanged? Other texts are saved under the name of their kernel.
 static bool can_be_named(const char *file)
 {
   const size_t n = file ? strlen(file) : 0;

@@ -1,18 +1,18 @@
-// The texts of instr.def with operands in the place of $0, $v1, $a1 and so on (the head of that file says what each
-// is). C++ gets expressions. PTX gets registers: what a text mentions is collected first, outputs before inputs, each
-// once however often it stands there, and then numbered.
+// Replaces the placeholders $0, $v1, $a1 and so on in the texts of instr.def by operands; the head of that file defines
+// them. C++ texts get expressions. PTX texts get registers: the placeholders of a text are collected first, each once,
+// outputs before inputs, and then numbered.
 #include "cuda/cu_print.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
 
-// ---- what a text mentions ----
+// ---- placeholders of a text ----
 
 struct mark {
-  char what;   // 0: $1; else the letter
-  int operand; // -1: none
-  size_t n;    // characters of the text
+  char what;   // the letter after $; 0: none, as in $1
+  int operand; // number of the operand; -1: none
+  size_t n;    // length of the placeholder
 };
 
 static struct mark mark_at(const char *t)
@@ -47,7 +47,7 @@ static const char *element(struct printer *w, const struct cuda_piece *q, int op
   return cu_element(w, o->buf, ex_add(w->s.p->ex, q->index[operand], EX_C(at)));
 }
 
-// The type of $v of an operand: by bytes where the row takes any type, else a pair.
+// The type of $v of an operand: the pair type of its element type, or an integer of the same size if the row takes any type.
 static const char *vector_type(const struct printer *w, const struct cuda_piece *q, int operand)
 {
   static const char *const by_bytes[] = {[1] = "u8", [2] = "u16", [4] = "u32", [8] = "uint2", [16] = "uint4"};
@@ -79,7 +79,7 @@ const char *cu_init(struct printer *w, const struct cuda_piece *q)
   if (t == TT_F64) return real(w, x, false);
   if (t == TT_F32) return real(w, x, true);
   if (num_narrow(&tile_types[t])) return arena_printf(w->s.mem, "mica_to<%s>(%s)", tile_types[t].cuda, real(w, x, true));
-  if (x <= -0x1p63) return "(-0x7fffffffffffffffll - 1)"; // there is no literal of it
+  if (x <= -0x1p63) return "(-0x7fffffffffffffffll - 1)"; // this value has no literal
   return arena_printf(w->s.mem, "%lld", (long long)x);
 }
 
@@ -150,7 +150,7 @@ enum { ASM_MARKS = 12, ASM_REGISTERS = 320 };
 struct assembly {
   struct {
     char what;
-    int operand, first, n; // its registers, in the list of its side
+    int operand, first, n; // its first register in the list of outputs or inputs, and their number
   } mark[ASM_MARKS];
   int nmarks;
   struct cu_text_side {
@@ -168,15 +168,14 @@ static bool reg(struct printer *w, struct cu_text_side *s, const char *how, char
   return true;
 }
 
-// An integer in a 32-bit register.
-// A comparison is of one byte in C++, and no register.
+// Adds an integer as a 32-bit register. A bool is not allowed as an asm operand, so a comparison is converted to int.
 static bool int_reg(struct printer *w, struct cu_text_side *s, ex x)
 {
   struct words t = cu_ex(w, x);
   return reg(w, s, "", 'r', t.wide || cu_is_truth(w, x) ? arena_printf(w->s.mem, "int(%s)", t.text) : t.text);
 }
 
-// The elements of an operand: pairs of 16-bit elements in a word, two of 8 bits in half of one, one of 64 bits in two.
+// Adds the elements of an operand as registers: two 16-bit elements in a word, two 8-bit elements in half a word, a 64-bit element in two words.
 static bool registers(struct printer *w, const struct cuda_piece *q, struct mark m, struct cu_text_side *s)
 {
   enum tile_type t = type_of(w, q, m.operand);
@@ -236,7 +235,7 @@ static const char *bytes_inside(struct printer *w, const struct cuda_piece *q)
   return inside == EX_C(1) ? arena_printf(w->s.mem, "%d", bytes) : arena_printf(w->s.mem, "%s ? %d : 0", cu_value(w, inside, L_EITHER), bytes);
 }
 
-// Digits that stand in the text itself; NULL: registers.
+// A placeholder that is replaced by a number in the text; NULL: it needs registers.
 static const char *immediate(struct printer *w, const struct cuda_piece *q, struct mark m)
 {
   const struct tile_atom *a = q->atom;
@@ -281,7 +280,7 @@ static void numbers(const struct assembly *x, const struct cuda_piece *q, struct
   while (x->mark[i].what != m.what || x->mark[i].operand != m.operand) i++;
   int first = x->mark[i].first + (is_output(q, m) ? 0 : x->out.n), n = x->mark[i].n;
   bool fragment = m.operand >= 0 && !m.what && wanted(q->atom->row, m.operand)->kind != OPND_VECTOR;
-  bool list = n != 1 || m.what == 'c' || fragment; // PTX wants braces around a fragment of one register too
+  bool list = n != 1 || m.what == 'c' || fragment; // PTX requires braces even around a fragment of one register
   if (list) str_add(s, "{");
   for (int j = 0; j < n; j++) str_add(s, "%s%%%d", j ? ", " : "", first + j);
   if (list) str_add(s, "}");
@@ -293,7 +292,7 @@ static void side_text(const struct cu_text_side *side, struct str *s)
   for (int i = 0; i < side->n; i++) str_add(s, "%s%s", i ? ", " : " ", side->text[i]);
 }
 
-// A piece of the string constant of an asm statement.
+// Appends a character of the string literal of an asm statement.
 static void literal(char c, struct str *s)
 {
   if (c == '%')
@@ -336,9 +335,9 @@ static int ptx(struct printer *w, const struct cuda_piece *q, const char *text, 
 
 // ---- a piece ----
 
-// A load that promises that nobody writes what it reads while the kernel runs may be moved ahead of everything, and the assembler
-// does so. In a kernel that starts before the one ahead of it has ended, that would be ahead of Sync<grid.wait>, and the
-// promise does not hold.
+// A load with .nc promises that the memory is constant while the kernel runs, so the assembler may move it before everything else.
+// A kernel with Sync<grid.wait> may start before its predecessor has ended. There the promise does not hold before the wait, so
+// .nc is removed.
 static const char *promising(struct printer *w, const struct instr *row, const char *text)
 {
   static const char promise[] = ".nc";

@@ -1,7 +1,6 @@
 // Products of matrices by cuBLASLt, found by dlopen like the other libraries (blas.h).
 //
-// Inputs of 16 bits and of 32 bits are both multiplied as the library does by default for sums in fp32; no fp32 input is
-// rounded to fewer bits.
+// Sums are in fp32, for inputs of 16 bits and of 32 bits. The library's default keeps fp32 inputs at full precision.
 #include "cuda/blas.h"
 #include "base/memory.h"
 #include "cuda/library.h"
@@ -22,8 +21,8 @@ static const struct {
 struct blas_plan {
   struct blas *b;
   struct blas_product mul;
-  bool swapped;                            // the library's a is our b
-  blas_object desc, layout[4], preference; // of a, b, d, c
+  bool swapped;                            // the library's a is the product's B
+  blas_object desc, layout[4], preference; // layouts of a, b, d, c
 };
 
 static int blas_check(const struct blas *b, int code, struct err *e, const char *what)
@@ -65,7 +64,7 @@ void blas_close(struct blas *b)
   mem_free(b);
 }
 
-// ---- a product as the library is told ----
+// ---- the description of a product ----
 
 static int refuse(const struct blas_product *p, struct err *e)
 {
@@ -91,7 +90,7 @@ static int set(struct blas_plan *plan, int id, const void *p, size_t n, struct e
   return blas_check(plan->b, plan->b->desc_set(plan->desc, id, p, n), e, "describing a product");
 }
 
-// The library now wants the alignment of the vector's address, which is known when it runs.
+// The heuristic takes the alignment of the bias from its address, which is known only when the product runs. An aligned placeholder stands for it.
 static int describe_epilogue(struct blas_plan *plan, struct err *e)
 {
   static void *const aligned = (void *)(uintptr_t)256;

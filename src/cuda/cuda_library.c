@@ -1,4 +1,5 @@
-// Libraries of NVIDIA: by name, as the dynamic linker looks for them, then in the places of place.def; of several in one the latest.
+// Finds libraries of NVIDIA: first by name with the dynamic linker, then in the places of place.def. If a place has several versions, the latest
+// is taken.
 #include "cuda/library.h"
 
 #include <dlfcn.h>
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Once loaded a library stays: it keeps memory of its own that unloading would leak, and loading takes longer than compiling.
+// A library is never unloaded: unloading would leak memory that it allocated, and loading takes longer than compiling.
 enum { HOW = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE, NAMES = 4 };
 
 static const struct {
@@ -25,7 +26,7 @@ static const struct {
 #include "cuda/place.def"
 };
 
-// The folder before a pattern; NULL: the place is none here.
+// The folder in front of a place's pattern; NULL: the place does not exist here.
 static const char *before(const char *variable, const char *own)
 {
   const char *value = !*variable ? "" : !strcmp(variable, "MICA") ? own : getenv(variable);

@@ -1,5 +1,5 @@
-// The driver by dlopen: one device, its primary context, one stream. Errors of kernels come late, with whatever call
-// waits for them; they are environment errors too, as the device is unusable afterwards.
+// The driver by dlopen: one device, its primary context, one stream. Errors of kernels are asynchronous: the next call
+// that waits returns them. They are environment errors too, as the device is unusable afterwards.
 #include "cuda/driver.h"
 #include "base/memory.h"
 #include "cuda/library.h"
@@ -94,7 +94,7 @@ int gpu_open(int device, struct gpu **out, struct err *e)
   return status;
 }
 
-// ---- another's context ----
+// ---- the caller's context ----
 
 static int take_current(struct gpu *g, struct err *e)
 {
@@ -146,7 +146,7 @@ void gpu_leave(struct gpu *g, void *before)
 
 void gpu_return(struct gpu *g)
 {
-  if (g) g->stream = NULL; // not ours to destroy
+  if (g) g->stream = NULL; // belongs to the caller
   gpu_close(g);
 }
 

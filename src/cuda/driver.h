@@ -1,5 +1,5 @@
-// driver: the functions of libcuda that Mica calls, by their names in the library, with prototypes written out after
-// the documented driver interface (CUDA 12.0 and later). `int` stands for CUresult and other enumerations.
+// driver: the functions of libcuda that Mica calls, by their names in the library. Prototypes follow the documented driver
+// interface (CUDA 12.0 and later). `int` stands for CUresult and other enumerations.
 #ifndef MICA_CUDA_DRIVER_H
 #define MICA_CUDA_DRIVER_H
 
@@ -36,7 +36,7 @@ struct cu_config { // CUlaunchConfig
 };
 _Static_assert(sizeof(struct cu_attribute) == 72, "as in cuda.h");
 _Static_assert(sizeof(struct cu_config) == 56 && offsetof(struct cu_config, stream) == 32, "as in cuda.h");
-enum { CU_COOPERATIVE = 2, CU_CLUSTER_DIMENSION = 4, CU_PROGRAMMATIC_SERIALIZATION = 6 }; // of launch attributes
+enum { CU_COOPERATIVE = 2, CU_CLUSTER_DIMENSION = 4, CU_PROGRAMMATIC_SERIALIZATION = 6 }; // ids of launch attributes
 enum { CU_FUNC_THREADS = 0, CU_FUNC_LOCAL = 3, CU_FUNC_REGISTERS = 4, CU_FUNC_DYNAMIC_SHARED = 8, CU_FUNC_ODD_CLUSTERS = 14 };
 
 // FUNCTION(field, symbol, parameters)
@@ -107,7 +107,7 @@ struct gpu {
   struct gpu_facts facts;
 };
 
-// OK where code is 0, else an error that says what was being done and what the driver calls it.
+// OK if code is 0; otherwise an error with the formatted text and the driver's name for the code.
 int gpu_check(const struct gpu *g, int code, struct err *e, const char *fmt, ...) PRINTF(4, 5);
 
 #endif

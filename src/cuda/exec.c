@@ -1,4 +1,4 @@
-// A kernel run once on a device with memory of the host.
+// Runs a kernel once on a device, with data in host memory.
 #include "cuda/cuda.h"
 
 int cuda_upload(struct gpu *g, const struct tile_kernel *k, void *const *host, const size_t *bytes, gpu_address *a, struct err *e)

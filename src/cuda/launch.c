@@ -1,5 +1,5 @@
-// Modules, launches and graphs. A cluster and programmatic dependence are launch attributes; a graph keeps both.
-// Tensor maps are made by the driver, which checks them; what it refuses is told with the numbers it got.
+// Modules, launches and graphs. Clusters and programmatic dependent launch are launch attributes; a graph keeps both.
+// The driver encodes tensor maps and checks them. An error of it is reported with the numbers that it got.
 #include "cuda/driver.h"
 #include "base/memory.h"
 

@@ -1,5 +1,5 @@
-// Line tables of machine code: with MICA_LINE_INFO set, each line of a kernel's CUDA text is preceded by a directive that names the
-// line of the tile program that it was printed for, and NVRTC keeps these places. Profilers and compute-sanitizer then show the tile program.
+// Line tables of machine code. If MICA_LINE_INFO is set, lines of a kernel's CUDA text are preceded by #line directives that name the line of
+// the tile program. NVRTC keeps them as line information, so profilers and compute-sanitizer show the tile program.
 #include "cuda/cuda.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ int cuda_marked(const struct cuda_marks *m, size_t at, int *next)
 
 void cuda_add_lines(const char *text, const struct cuda_marks *m, const char *file, struct str *out)
 {
-  bool whole = true, told = false; // the line before does not go on in this one; a directive was written
+  bool whole = true, told = false; // the previous line is not continued; a directive has been printed
   int next = 0;
   for (const char *p = text; *p;) {
     const size_t n = strcspn(p, "\n");

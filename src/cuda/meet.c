@@ -1,8 +1,8 @@
-// Operators of all ranks as kernels: the text of meet.cuh with a shape.
+// Prints the kernels of collective operators: calls of the templates in meet.cuh with the shape as constants.
 #include "cuda/cuda.h"
 
 enum { ALIGN = 256, LARGEST_UNIT = 16 };                  // bytes
-static const int64_t SMALL = 768 << 10, MOST = INT32_MAX; // bytes that a rank sends; elements of a whole tensor
+static const int64_t SMALL = 768 << 10, MOST = INT32_MAX; // most bytes that a rank sends as words; most elements of a whole tensor
 
 static const char *const hows[] = {[MEETING_SUM] = "MEETING_SUM", [MEETING_GATHER] = "MEETING_GATHER", [MEETING_SCATTER] = "MEETING_SCATTER"};
 
@@ -21,7 +21,7 @@ int64_t meeting_bytes(const struct meeting *m) { return count(m) * bytes(m) * (m
 
 bool meeting_small(const struct meeting *m) { return count(m) * bytes(m) * (m->ranks - 1) <= SMALL; }
 
-// Elements that are loaded and stored at once.
+// Elements per load and store of large data; 0 for small data.
 static int unit(const struct meeting *m)
 {
   int n = LARGEST_UNIT / bytes(m);
@@ -31,7 +31,7 @@ static int unit(const struct meeting *m)
 
 static int64_t words(const struct meeting *m) { return (count(m) + MEETING_DATA / bytes(m) - 1) / (MEETING_DATA / bytes(m)); }
 
-static int64_t parts(const struct meeting *m) { return m->how == MEETING_SUM ? m->ranks : 1; } // of what a slot holds
+static int64_t parts(const struct meeting *m) { return m->how == MEETING_SUM ? m->ranks : 1; } // parts of an operand, of which a slot has one
 
 int64_t meeting_blocks(const struct meeting *m, int processors)
 {
@@ -52,7 +52,7 @@ void meeting_room(const struct meeting *m, struct meeting_room *room)
 
 int64_t meeting_memory(int ranks, const struct meeting_room *room) { return MEETING_HEAD + 2 * ranks * (room->word + room->slot) + room->sums; }
 
-// Elements that are only moved are whole numbers of their size.
+// The element type of the kernel. Elements that are only copied are unsigned integers of the same size.
 static const char *type_text(const struct meeting *m)
 {
   const int n = bytes(m);

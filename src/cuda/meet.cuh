@@ -1,26 +1,26 @@
-// The operators of all ranks on GPUs: each rank has exchange memory in its GPU, which all GPUs of the world can write. A rank stores its data in
+// Collective operators on GPUs. Each rank has exchange memory in its GPU, which all GPUs of the world can write. A rank stores its data in
 // the memory of the others and polls its own. A sum adds the ranks' data in the order of ranks, so all ranks get the same bits.
 //
-// Small data go as words of 16 bytes: 12 bytes of data, and the number of the exchange (the epoch). A reader polls the word until its epoch is
-// there. Large data go as plain units into a slot for each source; then each block releases a flag on each rank, and waits for the flags of the
-// blocks with its number. A large sum takes two shots: each rank adds its part, then sends the sums to all.
+// Small data are sent as words of 16 bytes: 12 bytes of data, and the number of the exchange (the epoch). A reader polls a word until it has the
+// epoch. Large data are stored into a slot for each source. Then each block releases a flag on each rank, and waits for the flags of the blocks
+// of the same number. A large sum takes two shots: each rank adds its part, then sends the sums to all.
 //
-// Slots, words and flags alternate by the epoch's last bit. A kernel ends only after every rank has sent something to it in this epoch. So when
-// a rank begins epoch e, all ranks have ended epoch e - 2, whose places it writes again. Sums of two shots have one place: they are sent to a rank
-// that has sent its data of this epoch, so it has ended the one before.
+// Slots, words and flags are double-buffered by the epoch's last bit. A kernel ends only after every rank has sent it data in this epoch. So when a
+// rank begins epoch e, all ranks have ended epoch e - 2, whose buffers it writes again. The sums of two shots have a single buffer: they are sent
+// to a rank that has sent its data of this epoch, so it has ended the epoch before.
 //
-// A poll that lasts too long sets `failed` on all ranks, and tells the host. Then all polls end soon, and each rank tells its host, until the ranks
-// are opened anew.
+// A poll that exceeds the time limit sets `failed` on all ranks and reports to the host. All other polls then end soon, and each rank reports to its
+// host. The ranks must be opened again.
 #ifndef MICA_MEET_CUH
 #define MICA_MEET_CUH
 
-enum { MEET_EPOCH = 0, MEET_ENDED = 128, MEET_FAILED = 256, MEET_FLAGS = 1024 }; // bytes in exchange memory
+enum { MEET_EPOCH = 0, MEET_ENDED = 128, MEET_FAILED = 256, MEET_FLAGS = 1024 }; // byte offsets in exchange memory
 enum { MEET_LOOKS = 64 };                                                        // polls between looks at the clock
 static_assert(MEET_FLAGS + 2 * 2 * MEETING_MOST_BLOCKS * MEETING_MOST_RANKS * sizeof(u32) <= MEETING_HEAD, "flags of two shots and two epochs");
 static_assert(MEETING_WORD == sizeof(uint4), "data and the epoch");
 
-struct meet_room { // bytes in exchange memory
-  i64 word, slot; // words of a source; data of a source. The sums of all parts follow
+struct meet_room { // sizes in exchange memory, in bytes
+  i64 word, slot; // of the words of a source; of the slot of a source. The sums of all parts follow
 };
 
 // ---- the machine ----
@@ -32,8 +32,8 @@ enum { MEET_THREADS = MEETING_THREADS };
 #define MEET_BLOCK ((int)blockIdx.x)
 #define MEET_GRID ((int)gridDim.x)
 
-// A word is one access of 128 bits (PTX 8.3, CUDA 12.3): a vector of four numbers may be written and read in parts. ptxas reads fewer numbers where
-// some are not used, so the epoch depends on all of them: by a mask that is zero, and that the compiler does not know.
+// A word is one access of 128 bits (PTX 8.3, CUDA 12.3), because a vector of four numbers may be written and read in parts. ptxas narrows a load if some
+// numbers are not used. So the epoch is made to depend on all of them, with a mask that is zero, which the compiler does not know.
 __constant__ u32 MEET_NO_BITS;
 
 MEET_DEV void meet_put(uint4 *p, uint4 v, int)
@@ -103,7 +103,7 @@ MEET_DEV void meet_narrow(i64 &to, i64 x) { to = x; }
 template <class T> MEET_DEV void meet_narrow(T &to, float x) { to = mica_to<T>(x); }
 #endif
 
-// ---- places ----
+// ---- addresses in exchange memory ----
 
 template <int RANKS> MEET_DEV uint4 *meet_words(const meet_world &w, const meet_room &m, int rank, u32 epoch, int source)
 {
@@ -123,7 +123,7 @@ MEET_DEV u32 *meet_flag(const meet_world &w, int rank, u32 epoch, int shot, int 
 }
 MEET_DEV u32 *meet_head(const meet_world &w, int rank, int what) { return (u32 *)(w.at[rank] + what); }
 
-// The place in the operand of unit e of a rank's part; the place in the result of unit e of a rank.
+// meet_from: index in the operand of unit e of a rank's part. meet_to: index in the result of unit e of a rank.
 template <int RANKS, int HOW> MEET_DEV i64 meet_from(int part, u32 e, u32 inner)
 {
   return HOW == MEETING_SCATTER ? (i64)(e / inner * RANKS + part) * inner + e % inner : (i64)e;
@@ -143,7 +143,7 @@ MEET_DEV void meet_fail(const meet_world &w, int late)
   meet_tell(w.told, late + 1);
 }
 
-// False: it is too late, or another rank has failed.
+// False: the time limit is exceeded, or another rank has failed.
 MEET_DEV bool meet_patient(const meet_world &w, meet_wait &s, int source)
 {
   if (++s.looks % MEET_LOOKS) return true;
@@ -162,7 +162,7 @@ MEET_DEV bool meet_await(const meet_world &w, const uint4 *p, uint4 &v, u32 epoc
   return true;
 }
 
-// This block's stores to all ranks, and then its flags there.
+// Publishes this block's stores: after a barrier, releases its flag on each other rank.
 MEET_DEV void meet_signal(const meet_world &w, u32 epoch, int shot)
 {
   meet_all(true);
@@ -205,11 +205,11 @@ template <class T, int RANKS, class U> MEET_DEV U meet_sum(const U (&x)[RANKS])
 template <class T, int RANKS, int HOW>
 MEET_DEV void meet_words_of(const meet_world &w, const meet_room &m, const T *in, T *out, u32 count, u32 inner, u32 epoch)
 {
-  enum { MOST = MEETING_DATA / sizeof(T) }; // elements of a word
+  enum { MOST = MEETING_DATA / sizeof(T) }; // elements per word
   const u32 words = (count + MOST - 1) / MOST, first = MEET_BLOCK * MEET_THREADS + MEET_TID, step = MEET_GRID * MEET_THREADS;
   for (u32 i = first; i < words; i += step)
 #pragma unroll
-    for (int k = 1; k <= RANKS; k++) { // the others first
+    for (int k = 1; k <= RANKS; k++) { // other ranks first
       const int r = (w.rank + k) % RANKS;
       uint4 v = {0, 0, 0, epoch};
 #pragma unroll
@@ -244,7 +244,7 @@ MEET_DEV void meet_words_of(const meet_world &w, const meet_room &m, const T *in
 
 enum { MEET_AT_ONCE = 4 };
 
-// Units first, first + step, ... below n: loaded some at a time, then f(unit, value).
+// Calls f(unit, value) for the thread's units below n. MEET_AT_ONCE units are loaded at a time.
 template <class U, class L, class F> MEET_DEV void meet_each(u32 n, L load, F f)
 {
   const u32 step = MEET_GRID * MEET_THREADS;
@@ -259,10 +259,10 @@ template <class U, class L, class F> MEET_DEV void meet_each(u32 n, L load, F f)
   }
 }
 
-// Units of the rank's part of n units that are cut in equal parts, of which the last may be shorter.
+// Number of units of the rank's part, if n units are divided into parts of `part` units, the last of which may be shorter.
 MEET_DEV u32 meet_part_of(u32 n, u32 part, int rank) { return rank * part >= n ? 0 : n - rank * part < part ? n - rank * part : part; }
 
-// One unit of all ranks, this one's from its operand.
+// The sum of unit i over all ranks; this rank's unit is `own`.
 template <class T, int RANKS, class U> MEET_DEV U meet_sum_at(const meet_world &w, const meet_room &m, U own, u32 i, u32 epoch)
 {
   U x[RANKS];
@@ -339,10 +339,10 @@ MEET_DEV void meet_scatter(const meet_world &w, const meet_room &m, const U *in,
 MEET_DEV u32 meet_begin(const meet_world &w)
 {
   const u32 epoch = meet_look(meet_head(w, w.rank, MEET_EPOCH)) + 1;
-  return epoch ? epoch : 2; // fresh memory is zero; the last bit alternates
+  return epoch ? epoch : 2; // skips 0, the value of fresh memory, and keeps the last bit alternating
 }
 
-// The last block of the rank ends the epoch.
+// The last block of the rank to arrive ends the epoch.
 MEET_DEV void meet_end(const meet_world &w, u32 epoch)
 {
   meet_all(true);
@@ -354,8 +354,8 @@ MEET_DEV void meet_end(const meet_world &w, u32 epoch)
   meet_tell(meet_head(w, w.rank, MEET_EPOCH), epoch);
 }
 
-// UNIT: elements of a unit of large data; 0: the data are small. count: elements of an operand of all_reduce and all_gather, of a result of
-// reduce_scatter; inner: those of a part that lie together.
+// UNIT: elements of a unit of large data; 0: the data are small. count: number of elements of the operand of all_reduce and all_gather, or of the
+// result of reduce_scatter. inner: number of contiguous elements of a rank's part.
 template <class T, int RANKS, int HOW, int UNIT>
 MEET_DEV void meet(const meet_world &w, const meet_room &m, const void *operand, void *result, u32 count, u32 inner)
 {
@@ -374,7 +374,7 @@ MEET_DEV void meet(const meet_world &w, const meet_room &m, const void *operand,
   meet_end(w, epoch);
 }
 
-// The result of a rank from the operands of all ranks, which lie one after the other.
+// The result of a rank from the operands of all ranks, which are stored one after the other.
 template <class T, int RANKS, int HOW> MEET_DEV void meet_local(const void *operands, void *result, int rank, u32 count, u32 inner)
 {
   const T *all = (const T *)operands;

@@ -1,4 +1,4 @@
-// NCCL, found by dlopen like the other libraries.
+// NCCL, loaded with dlopen like the other libraries.
 #include "cuda/nccl.h"
 #include "cuda/library.h"
 
@@ -33,7 +33,7 @@ int nccl_check(const struct nccl *n, int code, struct err *e, const char *what)
   return code ? err_set(e, ERR_GPU, NOWHERE, "%s: NCCL says %.200s (%d)", what, n->error_text(code), code) : OK;
 }
 
-// Calls do not block: a rank looks at the communicator's state until it is known, or until its patience is over.
+// Calls do not block: a rank polls the communicator's state until it is final or the time limit is exceeded.
 int nccl_taken(const struct nccl *n, void *comm, int code, const struct patience *p, struct err *e, const char *what)
 {
   while (code == NCCL_IN_PROGRESS) {

@@ -1,6 +1,6 @@
-// NVRTC by dlopen: source text in, machine code out. The library is found by its versioned names and in the usual
-// folders; its prototypes are written out here, so that building Mica needs no CUDA. PTX is kept beside the machine
-// code, for people and for tests that count instructions.
+// NVRTC by dlopen: compiles source text to machine code. The library is found by its versioned names and in the usual
+// folders. Its prototypes are declared here, so building Mica needs no CUDA. PTX is kept beside the machine code, for
+// readers and for tests that count instructions.
 #include "cuda/cuda.h"
 #include "base/memory.h"
 #include "cuda/library.h"
@@ -91,7 +91,7 @@ void nvrtc_version(const struct nvrtc *r, int *major, int *minor)
   if (r->version(major, minor)) *major = *minor = 0;
 }
 
-// Text or bytes of the program, by a pair of its functions; "" where there is none.
+// Text or bytes of the program, from a pair of functions for size and content; "" if there are none.
 static char *take(struct arena *mem, nvrtc_program p, int (*size)(nvrtc_program, size_t *), int (*get)(nvrtc_program, char *), size_t *n)
 {
   *n = 0;
@@ -101,7 +101,7 @@ static char *take(struct arena *mem, nvrtc_program p, int (*size)(nvrtc_program,
   return text;
 }
 
-// The sum of the numbers before (or, with `after`, behind) each occurrence of the words; -1: there is none.
+// The sum of the numbers before (with `after`: after) each occurrence of `words` in the log; -1 if there is none.
 static int told(const char *log, const char *words, bool after)
 {
   int sum = -1;
@@ -120,7 +120,7 @@ static int run(const struct nvrtc *r, nvrtc_program p, struct arena *mem, const 
                struct err *e)
 {
   const char *const options[] = {arena_printf(mem, "--gpu-architecture=%s", arch), "--std=c++17", "--ptxas-options=-v",
-                                 "--diag-suppress=177", // a variable is not used
+                                 "--diag-suppress=177", // unused variables
                                  "--generate-line-info"};
   size_t n;
   int bad = r->compile(p, (int)COUNT(options) - !lines, options);

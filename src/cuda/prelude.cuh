@@ -1,4 +1,4 @@
-// Parts of Mica's kernels, instead of the vendor's headers: 16-bit numbers, views of words, addresses.
+// Prelude of Mica's kernels, in place of the vendor's headers: small float types, reinterpretation of words, addresses.
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -43,7 +43,7 @@ MICA u32 mica_peer(u32 a, u32 rank) { u32 r; asm("mapa.shared::cluster.u32 %0, %
   OP1(__hneg##suffix, "neg." t, T, c) OP1(__habs##suffix, "abs." t, T, c)
 HALF(, __half, "f16", "h")
 HALF(2, __half2, "f16x2", "r")
-// bfloat16 adds and multiplies by fused multiply-add before sm_90: a * 1 + b and a * b - 0 round alike.
+// Before sm_90, bfloat16 sums and products use fused multiply-add: a * 1 + b and a * b - 0 round in the same way.
 #define BF16(suffix, T, t, c, one, minus_one, minus_zero) \
   OP2(__hmin##suffix##_nan, "min.NaN." t, T, c) OP2(__hmax##suffix##_nan, "max.NaN." t, T, c) OP3(__hfma##suffix, "fma.rn." t, T, c) \
   OP1(__hneg##suffix, "neg." t, T, c) OP1(__habs##suffix, "abs." t, T, c) \
@@ -54,7 +54,7 @@ BF16(, __nv_bfloat16, "bf16", "h", 0x3f80, 0xbf80, 0x8000)
 BF16(2, __nv_bfloat162, "bf16x2", "r", 0x3f803f80, 0xbf80bf80, 0x80008000)
 MICA __half2 mica_relu2(__half2 a) { return __hmax2_nan(a, __half2{0}); }
 MICA __nv_bfloat162 mica_relu2(__nv_bfloat162 a) { return __hmax2_nan(a, __nv_bfloat162{0}); }
-// NaN goes through, as numpy and torch have it; fminf and fmaxf give the other operand.
+// NaN if either operand is NaN, as in numpy and torch; fminf and fmaxf return the other operand.
 MICA float mica_min(float a, float b) { float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 MICA float mica_max(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 // x times the normal distribution function of x, as relu(x) - |x| Q. The tail Q is p(t) exp(-x^2 / 2) with t = 1 / (1 + 0.2316419 |x|) (Abramowitz and
@@ -94,7 +94,7 @@ template <> MICA __half mica_to<__half>(float x) { return __float2half_rn(x); }
 template <> MICA __nv_bfloat16 mica_to<__nv_bfloat16>(float x) { return __float2bfloat16_rn(x); }
 MICA u32 mica_pair(__half x) { return x.w * 0x10001u; }
 MICA u32 mica_pair(__nv_bfloat16 x) { return x.w * 0x10001u; }
-// Numbers of 8 bits, by the instructions of sm_89: what is too large becomes the largest number.
+// Floats of 8 bits, with the instructions of sm_89. Conversion saturates to the largest number.
 #define F8(T, T2, t) \
   struct T { u8 w; }; \
   struct __align__(2) T2 { u16 w; }; \

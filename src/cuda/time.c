@@ -1,7 +1,7 @@
-// Time of a launch of a kernel. A graph of launches is replayed and timed by the device's clock, so that neither the
-// host's calls nor the gaps between launches count. The launches take turns on several sets of buffers, together more
-// than twice the L2 cache: what one leaves in the cache is gone before its turn comes again, as for a kernel among
-// others. If MOST_SETS are less than that, buffers are so small that such a kernel finds them in the cache.
+// Time of a kernel's launch. A graph of launches is replayed and timed by the device's clock, so calls on the host do not
+// count. The launches use several sets of buffers in turn, together more than twice the L2 cache. So the data of a launch
+// have left the cache before the same set is used again, as in a program of many kernels. If MOST_SETS sets are smaller
+// than that, the buffers are so small that a program would find them in the cache as well.
 #include "cuda/cuda.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static int by_value(const void *a, const void *b)
 
 static int record(struct gpu *g, const struct gpu_launch *sets, int nsets, int launches, struct gpu_graph **graph, struct err *e)
 {
-  struct err second = {0}; // a recording ends in any case; the first error is the one to tell
+  struct err second = {0}; // the recording must be ended after an error too; the first error is reported
   int status = gpu_record(g, e);
   for (int i = 0; i < launches && status == OK; i++) status = gpu_launch(g, &sets[i % nsets], e);
   int end = gpu_record_end(g, graph, status == OK ? e : &second);

@@ -1,4 +1,4 @@
-// The GPUs of this machine, and which of them reach each other's memory.
+// The GPUs of this machine, and which of them can access each other's memory.
 #include "cuda/driver.h"
 
 static int read_place(const struct gpu *g, int i, int n, struct gpu_place *p, struct err *e)
