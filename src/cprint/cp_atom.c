@@ -1,11 +1,11 @@
-// Specs that lanes do alone. An atom is loops around pieces, a piece is loops around elements. By lane they stand
-// inside of the loop over lanes; by warp, where registers alone take part, around it, so that the innermost loop runs
-// over the lanes of a row.
+// Specs that each lane does alone. An atom is loops around pieces, a piece is loops around elements. Normally these loops
+// are inside the loop over lanes. If only registers take part, they are around it, so that the innermost loop runs over
+// the lanes of a register row and can be vectorized.
 #include "cprint/cp_print.h"
 
-enum { SMALL = 4 }; // elements that are written out, not looped over
+enum { SMALL = 4 }; // most elements that are printed without a loop
 
-// ---- places ----
+// ---- indices ----
 
 ex cp_index(struct cprint *c, const struct tile_operand *o, const struct tile_atom *a, const ex *modes)
 {
@@ -44,7 +44,7 @@ const char *cp_order(struct cprint *c, const struct tile_operand *o, int n)
 
 // ---- loops ----
 
-// A counter from 0 on, a variable from here to where the loop is shut.
+// Opens a loop with a counter from 0 to n - 1; the counter is in scope until cp_shut.
 static ex counted(struct cprint *c, const char *own, int64_t n)
 {
   ex i = ex_var(cp_pool(c), "", 0, n - 1, 1);
@@ -77,13 +77,13 @@ void cp_modes_close(struct cprint *c, int opened)
 struct cp_piece {
   const struct tile_atom *a;
   ex index[TILE_OPERANDS], inside[TILE_OPERANDS];
-  const char *at[TILE_OPERANDS]; // of the first element in swizzled memory
+  const char *at[TILE_OPERANDS]; // index of the first element in swizzled memory; NULL otherwise
   int width;
 };
 
 static enum tile_type type_of(const struct cprint *c, const struct cp_piece *q, int o) { return c->w.k->buffers[q->a->operand[o].buf].type; }
 
-// An element; what is outside reads as zero.
+// An element of an operand; inputs outside of the tensor read as zero.
 static const char *element(struct cprint *c, const struct cp_piece *q, int o, ex v)
 {
   const struct tile_operand *op = &q->a->operand[o];
@@ -143,7 +143,7 @@ static void elements(struct cprint *c, const struct cp_piece *q)
   cp_shut(c);
 }
 
-// Between two memories bytes are copied.
+// Copies bytes if neither operand is in registers.
 static bool copy(struct cprint *c, const struct cp_piece *q)
 {
   const struct tile_atom *a = q->a;
@@ -215,7 +215,7 @@ static void start(struct cprint *c, const struct tile_atom *a, const ex *modes)
 
 // ---- by lane ----
 
-// Few registers: every element a line, so that the loop over lanes around them can be vectorized.
+// For few registers: prints one line for each element, so that the enclosing loop over lanes can be vectorized.
 static void written_out(struct cprint *c, const struct tile_atom *a)
 {
   int64_t at[TILE_MODES] = {0};

@@ -1,4 +1,4 @@
-// Integer expressions in C, all in 64 bits: nothing overflows that the ranges of the language allow.
+// Integer expressions in C, all in 64 bits: no value in the ranges of the language overflows.
 #include "cprint/cp_print.h"
 
 struct cp_ex_text {
@@ -38,7 +38,7 @@ static const char *term(struct cprint *c, ex x, int64_t k)
 
 static bool is_truth(enum ex_kind k) { return k == EX_LT || k == EX_EQ || k == EX_BOTH || k == EX_EITHER; }
 
-// The term that is added first, so that no minus leads unnecessarily.
+// A sum. A positive term comes first if there is one, so that the text does not begin with a minus.
 static struct cp_ex_text sum(struct cprint *c, const struct ex_node *n)
 {
   if (n->n == 1 && n->c == 1 && n->coef[0] == -1 && !ex_is_const(n->arg[0]) && is_truth(node(c, n->arg[0])->kind))
@@ -59,7 +59,7 @@ static struct cp_ex_text sum(struct cprint *c, const struct ex_node *n)
   return (struct cp_ex_text){s, plain ? L_TERM : L_SUM};
 }
 
-// Shifts and masks round down, as the language does; so do quotients of what is known not to be negative.
+// Quotients and remainders round down, as in the language. Shifts and masks do so, and so does C if the dividend is not negative.
 static struct cp_ex_text quotient(struct cprint *c, const struct ex_node *n)
 {
   bool div = n->kind == EX_DIV;
@@ -78,7 +78,7 @@ static struct cp_ex_text quotient(struct cprint *c, const struct ex_node *n)
 
 static const struct {
   const char *op;
-  enum tile_level level, operand; // what an operand has to bind as tightly as
+  enum tile_level level, operand; // its precedence, and the least one of an operand without parentheses
 } binary[] = {
     [EX_XOR] = {"^", L_XOR, L_ATOM},    [EX_AND] = {"&", L_AND, L_ATOM},    [EX_SHR] = {">>", L_SHIFT, L_ATOM},     [EX_LT] = {"<", L_LESS, L_SHIFT},
     [EX_EQ] = {"==", L_EQUAL, L_SHIFT}, [EX_BOTH] = {"&&", L_BOTH, L_BOTH}, [EX_EITHER] = {"||", L_EITHER, L_ATOM},

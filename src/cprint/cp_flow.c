@@ -1,10 +1,10 @@
-// Statements: of a block, of a warp, of a lane. Each level takes runs of statements that need no more than the level
-// below and prints one loop around them; a barrier, or something that warps do together, ends a run. Registers of a run
-// that nobody else uses are local to its loop.
+// Statements at the levels of block, warp and lane. Each level prints one loop around a run of statements that need only
+// the level below. A barrier, or a statement that the warps do together, ends a run. Registers that only one run uses are
+// local to its loop.
 #include "cprint/cp_print.h"
 
 static const struct tile_stmt *stmt_at(const struct cprint *c, int i) { return &c->w.k->stmts[i]; }
-static const struct tile_spec *atom_at(const struct cprint *c, int i) // NULL: not a spec without a body
+static const struct tile_spec *atom_at(const struct cprint *c, int i) // NULL if it is not a spec without a body
 {
   const struct tile_stmt *st = stmt_at(c, i);
   const struct tile_spec *s = st->kind == STMT_SPEC ? &c->w.k->specs[st->spec] : NULL;
@@ -19,7 +19,7 @@ static bool silent(const struct cprint *c, int i)
   return names || allocates || (s && cp_how(s->atom->row->sem)->silent);
 }
 
-static bool works(const struct cprint *c, int from, int to) // something is done in these statements
+static bool works(const struct cprint *c, int from, int to) // does any of these statements have an effect?
 {
   for (int i = from; i >= 0; i = stmt_at(c, i)->next) {
     const struct tile_stmt *st = stmt_at(c, i);
@@ -109,7 +109,7 @@ static int lane_run(struct cprint *c, int from, int to, bool vectors)
   return status;
 }
 
-// The end of the run from i of statements that lanes do alone, with `fits` where given; -1: none.
+// The last statement of the run from i on that lanes do alone and that satisfies `fits`, if given. -1: statement i is not one.
 static int run_end(struct cprint *c, int i, int to, bool (*fits)(struct cprint *c, int i))
 {
   int end = -1;
@@ -121,7 +121,7 @@ static int run_end(struct cprint *c, int i, int to, bool (*fits)(struct cprint *
   return end;
 }
 
-// Whether a statement is done lane by lane even if registers of the warp take part.
+// Must the statement be inside the loop over lanes as a whole?
 static bool scattered(struct cprint *c, int i)
 {
   const struct tile_stmt *st = stmt_at(c, i);
@@ -131,9 +131,9 @@ static bool scattered(struct cprint *c, int i)
   return atom_at(c, i) && !cp_vector(c, atom_at(c, i)->atom);
 }
 
-enum { COST_OF_CALLS = 10 }; // of operators that call a function of the library
+enum { COST_OF_CALLS = 10 }; // least cost of operators that call a library function
 
-// A few registers, computed without a call: several such statements share a loop over lanes.
+// Does the statement compute few registers without a call? Several such statements share a loop over lanes.
 static bool small(struct cprint *c, int i)
 {
   if (silent(c, i)) return true;
@@ -188,7 +188,7 @@ static int warp_list(struct cprint *c, int from, int to)
 
 // ---- by block ----
 
-static void rows(struct cprint *c) // of registers that this warp uses
+static void rows(struct cprint *c) // declares the register rows that this warp uses
 {
   for (int b = 0; b < c->w.k->nbuffers; b++) {
     if (!c->touched[b] || c->w.k->buffers[b].mem != MEM_RF) continue;
@@ -198,7 +198,7 @@ static void rows(struct cprint *c) // of registers that this warp uses
   }
 }
 
-// Conditions that warps differ in stand around what a warp does, those that lanes differ in around what a lane does.
+// Prints guards that differ only between warps around the code of the warp. Guards that differ between lanes stay for the code of the lanes.
 static int warp_guards(struct cprint *c, ex *kept, int *nkept)
 {
   int n = 0, opened = 0;
@@ -249,7 +249,7 @@ static bool block_value(struct cprint *c, int i)
   return st->kind == STMT_LET && st->view >= 0 && cp_value_varies(c, st) == V_BLOCK;
 }
 
-// Values that the run makes and others use after it live in the memory of the block.
+// Allocates in the memory of the block what the run defines and later statements use.
 static int settle(struct cprint *c, int i, int end)
 {
   const struct tile_stmt *st = stmt_at(c, i);

@@ -1,12 +1,12 @@
-// The source of a kernel: the prelude and the operators it uses, the memory of a block, a function that does one block,
-// and the one that is called, which checks sizes and does all blocks.
+// The source of a kernel: the prelude and the operators it uses, the memory of a block, a function that runs one block,
+// and the entry point, which checks sizes and runs all blocks.
 #include "cprint/cp_print.h"
 
 #include <string.h>
 
 const char *cprint_flags(void) { return "-std=c17 -O3 -march=native -fopenmp"; }
 
-// Words that a name must not be: of C where they are none of C++, and of the headers of the prelude.
+// Reserved names: words of C that are not words of C++, and names from the headers of the prelude.
 static const char *const words[] = {
     "restrict", "int8_t",        "int16_t",   "int32_t", "int64_t",   "uint8_t", "uint16_t", "uint32_t", "uint64_t", "intptr_t", "size_t",  "div",
     "labs",     "calloc",        "realloc",   "exit",    "abort",     "atexit",  "system",   "rand",     "srand",    "qsort",    "bsearch", "strlen",
@@ -111,11 +111,11 @@ static void setup(struct cprint *c)
   if (!ex_is_const(c->warp)) cp_var(c, c->warp)->varies = V_WARP;
   if (!ex_is_const(k->bid)) cp_define(c, k->bid, c_name(&c->w, "bx", "bx"), V_BLOCK);
   cp_lets(c);
-  if (c->warps > 1 && c->threads % 32) // the last warp is not whole
+  if (c->warps > 1 && c->threads % 32) // the last warp is partial
     c->guard[c->nguards++] = ex_lt(cp_pool(c), cp_full(c, k->tid), EX_C(c->threads));
 }
 
-// In a line that is no comment.
+// Does the word occur in a line of the body that is no comment?
 static bool says(struct cprint *c, const char *body, const char *word)
 {
   for (const char *line = body; *line;) {
@@ -126,7 +126,7 @@ static bool says(struct cprint *c, const char *body, const char *word)
   return false;
 }
 
-// Arguments that this kernel at these constants does not look at.
+// Marks the arguments that the body does not use with a cast to void.
 static void unused(struct cprint *c, const char *body, const char *bid)
 {
   bool memory = says(c, body, c->m);
@@ -190,7 +190,7 @@ static bool matrices(const struct tile_kernel *k)
   return false;
 }
 
-// Does the kernel use one of these operators, numbered without a gap?
+// Does the kernel use an operator with a number from `first` to `last`?
 static bool uses(const struct tile_kernel *k, int first, int last)
 {
   for (int i = 0; i < k->nspecs; i++) {
@@ -200,7 +200,7 @@ static bool uses(const struct tile_kernel *k, int first, int last)
   return false;
 }
 
-// Conversions of the types of 8 bits that the kernel has.
+// Prints the conversions of the 8-bit types that the kernel uses.
 static void print_small(const struct tile_kernel *k, struct str *out)
 {
   bool any = false;

@@ -1,7 +1,6 @@
-// Operators and conversions. The expressions of tile/pointwise.def become functions of the source, those that are used.
-// They are computed in fp32 where that rounds to the same as in double (sums, products, quotients, roots of numbers of
-// at most 24 digits; Figueroa, "When is double rounding innocuous?") and else in double, as the interpreter does;
-// integers in 64 bits.
+// Operators and conversions. Each used expression of tile/pointwise.def becomes a function of the source. The interpreter
+// computes them in double. Here fp32 is used if it gives the same results: for sums, products, quotients and roots of
+// numbers of at most 24 digits (Figueroa, "When is double rounding innocuous?"). Integers are computed in 64 bits.
 #include "cprint/cp_print.h"
 #include "eval/real_fn.h"
 
@@ -11,7 +10,7 @@
 
 static const char *const suffix[NUMBERS] = {"f32", "f64", "i64"}, *const type[NUMBERS] = {"float", "double", "int64_t"};
 
-// As text.
+// The expressions as text.
 #define K(c) c
 #define m_max_c(c, x) (x <= c ? c : x)
 #define m_min_c(c, x) (x >= c ? c : x)
@@ -36,7 +35,7 @@ static const struct {
 };
 
 static const bool exact[UN_COUNT] = {
-    // in fp32; all of the binary ones up to BI_MASK are
+    // unary operators computed in fp32; all binary ones up to BI_MASK are
     [UN_CAST] = true, [UN_NEG] = true, [UN_ABS] = true, [UN_RELU] = true, [UN_SQRT] = true, [UN_SQUARE] = true, [UN_NOT] = true,
 };
 
@@ -54,7 +53,7 @@ static const char *load(struct cprint *c, enum tile_type t, const char *x)
 static const char *store(struct cprint *c, enum tile_type t, const char *x, bool real)
 {
   if (num_narrow(&tile_types[t])) return arena_printf(c->w.mem, "mica_to_%s(%s)", cp_type(t) + 5, x);
-  if (!integer(t)) return x; // rounded where it is stored
+  if (!integer(t)) return x; // rounded when it is stored
   if (!real) return arena_printf(c->w.mem, "(%s)%s", cp_type(t), x);
   return arena_printf(c->w.mem, "mica_to_%s(%s)", tile_types[t].name, x);
 }

@@ -1,5 +1,5 @@
-// Needs of statements: who has to do them together, and where the registers that they touch live. A table says of
-// every semantics who does it; what is missing there waits for others that run at the same time, and is refused.
+// Levels of statements (lane, warp or block), and the storage of their registers. A table gives the level of each
+// instruction's semantics. Semantics without a row wait for concurrent threads, and are refused.
 #include "cprint/cp_print.h"
 
 static const struct how hows[] = {
@@ -21,11 +21,11 @@ static const struct how hows[] = {
     [SEM_REDUCE_WARP] = {BY_WARP, true, false, cp_reduce_warp},
     [SEM_SYNCWARP] = {BY_WARP, true, true},
     [SEM_BARRIER] = {BY_BLOCK, true, true},
-    [SEM_CP_COMMIT] = {BY_LANE, true, true}, // copies are done at once
+    [SEM_CP_COMMIT] = {BY_LANE, true, true}, // copies are synchronous here
     [SEM_CP_WAIT] = {BY_LANE, true, true},
     [SEM_FENCE_BLOCK] = {BY_LANE, true, true},
-    [SEM_FENCE_ASYNC] = {BY_LANE, true, true}, // of threads, for an async proxy that nothing here uses
-    [SEM_PREFETCH] = {BY_LANE, true, true},    // changes nothing but the time
+    [SEM_FENCE_ASYNC] = {BY_LANE, true, true}, // orders accesses of the async proxy, which is not used here
+    [SEM_PREFETCH] = {BY_LANE, true, true},    // has no effect on results
     [SEM_GRID_WAIT] = {BY_LANE, true, true},   // kernels run one after another
     [SEM_GRID_TRIGGER] = {BY_LANE, true, true},
 };
@@ -59,7 +59,7 @@ enum by cp_reach(struct cprint *c, int stmt)
   return MAX(body, other);
 }
 
-// ---- what is refused ----
+// ---- refusals ----
 
 static int refuse(struct cprint *c, struct loc at, const char *what, const char *why)
 {
@@ -128,7 +128,7 @@ static void mark(const struct tile_kernel *k, int buf, int how, uint8_t *marks)
   if (k->buffers[buf].mem == MEM_RF) marks[buf] |= (uint8_t)how;
 }
 
-static void marks_of(struct cprint *c, int stmt, uint8_t *marks) // of one statement with its bodies
+static void marks_of(struct cprint *c, int stmt, uint8_t *marks) // marks the registers of a statement and its bodies
 {
   const struct tile_kernel *k = c->w.k;
   const struct tile_stmt *st = &k->stmts[stmt];
@@ -155,7 +155,7 @@ bool cp_private(struct cprint *c, int from, int to)
   const struct tile_kernel *k = c->w.k;
   uint8_t *marks = NEWS(c->w.mem, uint8_t, k->nbuffers + 1), *later = NEWS(c->w.mem, uint8_t, k->nbuffers + 1);
   for (int i = from;; i = k->stmts[i].next) {
-    if (k->stmts[i].kind == STMT_LET && k->stmts[i].view >= 0 && k->stmts[to].next >= 0) return false; // seen later too
+    if (k->stmts[i].kind == STMT_LET && k->stmts[i].view >= 0 && k->stmts[to].next >= 0) return false; // the value may be used later
     marks_of(c, i, marks);
     if (i == to) break;
   }

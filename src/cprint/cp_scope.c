@@ -1,7 +1,7 @@
-// Variables of the language in C. Definitions are pure, so each is printed where it is first needed, again in every
-// scope that needs it: a coordinate of the lane inside a loop over lanes, one of the warp around it. `full` of a
-// variable is its value in terms of parameters, counters of loops, the number of the warp and of the lane in it; how it
-// varies can be read off it, because (32 * warp + lane) / 32 becomes the warp.
+// Variables of the tile language in C. Definitions are pure, so each is printed where it is first needed, and again in
+// other scopes that need it. A coordinate of the lane is printed inside the loop over lanes, one of the warp around it.
+// `full` of a variable is its value in terms of parameters, loop counters, warp number and lane number. It shows how the
+// variable varies, because (32 * warp + lane) / 32 is simplified to the warp.
 #include "cprint/cp_print.h"
 
 struct cvar *cp_var(struct cprint *c, ex var)

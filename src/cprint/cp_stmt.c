@@ -1,15 +1,15 @@
-// Statements as they are at every level: allocations, loops, conditions, values of elements. A condition that differs
-// between threads guards the loops over threads inside; a loop cannot do that.
+// Statements that are the same at every level: allocations, loops, conditions, values of elements. A condition that differs
+// between threads becomes a guard inside the loops over threads. A loop whose bounds differ between threads is refused.
 #include "cprint/cp_print.h"
 
-enum { STACK = 1 << 16 }; // bytes of registers that are local to a loop
+enum { STACK = 1 << 16 }; // most bytes of a register buffer that is local to a loop
 
 void cp_allocate(struct cprint *c, int i)
 {
   int buf = c->w.k->views[c->w.k->stmts[i].view].buf;
   const struct tile_buffer *b = &c->w.k->buffers[buf];
   const char *type = cp_type(b->type);
-  if (c->home[buf] != HOME_NONE) return; // settled by the block already
+  if (c->home[buf] != HOME_NONE) return; // already allocated at the level of the block
   if (b->mem != MEM_RF) return;          // declared at the head of the function
   long long n = ex_value(b->elements);
   bool large = b->bytes * c->lanes > STACK;
@@ -46,7 +46,7 @@ int cp_loop(struct cprint *c, const struct tile_stmt *st)
 
 int cp_condition(struct cprint *c, const struct tile_stmt *st)
 {
-  if (ex_is_const(st->cond)) { // decided by the sizes: one side is the program, in braces for its names
+  if (ex_is_const(st->cond)) { // decided by the sizes: only one branch is printed, in braces that limit the scope of its names
     int taken = st->cond != EX_C(0) ? st->body : st->other;
     if (taken < 0) return OK;
     c_line(&c->w, "{");
@@ -102,7 +102,7 @@ enum varies cp_value_varies(struct cprint *c, const struct tile_stmt *st)
   return cp_varies(c, v->offset);
 }
 
-// One value for all, or one a lane: in memory of the block where the variable is known beyond this loop over warps.
+// A scalar if the value is the same at this level, otherwise an array with one value for each lane. With `beyond` it is in the memory of the block.
 int cp_value_of(struct cprint *c, const struct tile_stmt *st, bool beyond)
 {
   if (ex_is_const(st->vars[0])) return OK;

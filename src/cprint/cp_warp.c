@@ -1,13 +1,13 @@
-// Joint work of the lanes of a warp: values of other lanes go through rows that are local to the statement; matrices
-// and products are functions of the prelude on the rows of registers. A condition that leaves lanes out must hold for
-// all lanes of a group or none; the first lane of the group decides.
+// Specs that the lanes of a warp do together. Shuffles and reductions use a row that is local to the statement. Matrix
+// loads and products are functions of the prelude on rows of registers. A guard must be the same for all lanes of a
+// group; that of the first lane is used.
 #include "cprint/cp_print.h"
 
 #include <string.h>
 
 // ---- values of other lanes ----
 
-static ex first_lane(struct cprint *c, const struct tile_spec *s) // of this lane's group, in the warp
+static ex first_lane(struct cprint *c, const struct tile_spec *s) // first lane of this lane's group, as a number in the warp
 {
   ex first = cp_full(c, c->w.k->groups[s->threads].offset);
   return ex_sub(cp_pool(c), first, ex_mul(cp_pool(c), EX_C(c->lanes), c->warp));
@@ -22,7 +22,7 @@ static const char *at(struct cprint *c, const struct tile_atom *a, int o, const 
   return cp_element(c, &operands(a)[o], ex_add(cp_pool(c), cp_index(c, &a->operand[o], a, modes), EX_C(v)));
 }
 
-// A row, with the input of every lane.
+// Declares a row with the input of every lane, and returns its name.
 static const char *gathered(struct cprint *c, const struct tile_atom *a, const ex *modes, int v, const char *own)
 {
   const char *row = c_name(&c->w, own, own);
@@ -65,8 +65,8 @@ int cp_shuffle(struct cprint *c, const struct tile_spec *s)
   return OK;
 }
 
-// A step at a time with the lane at a distance, as the instructions do: every lane of the group ends with the same
-// bits.
+// Combines each lane with the lane at a distance, one distance after the other, in the order of the GPU's instructions. All
+// lanes of the group get the same bits.
 static void steps(struct cprint *c, const struct tile_atom *a, const char *row)
 {
   const char *other = c_name(&c->w, "other", "other"), *t = cp_type(type_of(c, a, 0));
@@ -96,7 +96,7 @@ int cp_reduce_warp(struct cprint *c, const struct tile_spec *s)
   return OK;
 }
 
-// ---- what all lanes of a warp do, or none ----
+// ---- statements that all lanes of a warp do, or none ----
 
 static bool warp_open(struct cprint *c)
 {
@@ -143,11 +143,11 @@ int cp_matrices(struct cprint *c, const struct tile_spec *s)
 
 // ---- products ----
 
-// Elements of a fragment as rows of floats, [pieces][count][32], a piece for every round of the loops that move it: so
-// a fragment that serves several products is widened once.
+// The fragments of an operand as rows of floats, [pieces][count][32], with a piece for each iteration of the loops that
+// change it. So a fragment that several products use is widened once.
 struct wide {
   const char *name;
-  int64_t stride[TILE_MODES]; // pieces
+  int64_t stride[TILE_MODES]; // in pieces
   int64_t pieces;
 };
 
@@ -178,7 +178,7 @@ static void widen_row(struct cprint *c, const struct tile_atom *a, int o, const 
   c_line(&c->w, "mica_widen_%s(%d, %s, &%s, %s);", cp_type(type_of(c, a, o)) + 5, n, to, from, cp_order(c, op, n));
 }
 
-// The left operand as rows, the right one as rows of k, [pieces][k][8].
+// Widens an operand: the left one to rows of lanes, the right one to rows of k, [pieces][k][8].
 static struct wide widen(struct cprint *c, const struct tile_atom *a, int o, const char *own, bool right)
 {
   struct wide x = layout(a, o);
@@ -204,7 +204,7 @@ static struct wide widen(struct cprint *c, const struct tile_atom *a, int o, con
   return x;
 }
 
-// One warp, m16n8: the sums are used where they are if they are fp32, else widened and rounded.
+// A product m16n8 of one warp. Sums in fp32 are updated in place; others are widened before and rounded after.
 static void warp_product(struct cprint *c, const struct tile_atom *a)
 {
   ex modes[TILE_MODES] = {0};
@@ -238,7 +238,7 @@ static const char *places(struct cprint *c, const struct tile_atom *a, int o)
   return text;
 }
 
-// Members of a group without its offset, by all levels of its layout.
+// The lanes of a group in the order of its layout, relative to the first.
 static const char *members(struct cprint *c, const struct tile_group *g, int most, const char *first)
 {
   int n = 1, list[32] = {0};
@@ -255,7 +255,7 @@ static const char *members(struct cprint *c, const struct tile_group *g, int mos
   return text;
 }
 
-// The first lane of each group, where the condition holds, multiplies for its group.
+// A product of groups of fewer threads. The first lane of each group computes it for the group, if the guard holds.
 static void team_product(struct cprint *c, const struct tile_spec *s)
 {
   const struct tile_atom *a = s->atom;

@@ -1,18 +1,18 @@
-/* Parts of Mica's C kernels: 16-bit numbers, operators, atomics. Registers of a warp are rows of 32, a lane
- * each: float sum[4][32]. Compile with -std=c17 -O3 -march=native -fopenmp (or without
- * OpenMP: the blocks then run in turn); in GNU modes -ffp-contract=off keeps every sum and product rounded. */
+/* Prelude of Mica's C kernels: 16-bit numbers, operators, atomics. A register of a warp is a row of 32 lanes:
+ * float sum[4][32]. Compile with -std=c17 -O3 -march=native -fopenmp (without OpenMP the blocks run one
+ * after the other). In GNU modes add -ffp-contract=off, so that every sum and product is rounded. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MICA static inline __attribute__((unused))
-#if defined(__clang__) /* lanes do not depend on one another */
+#if defined(__clang__) /* iterations of a loop over lanes are independent */
 #define MICA_LANES _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define MICA_LANES _Pragma("GCC ivdep")
 #endif
-typedef uint16_t mica_f16;  /* IEEE half, its bits */
+typedef uint16_t mica_f16;  /* bits of an IEEE half */
 typedef uint16_t mica_bf16; /* bfloat16 */
 
 /* ---- integers: quotients round down, a swizzle changes low bits of an index by higher ones ---- */
@@ -48,7 +48,7 @@ MICA mica_f16 mica_to_f16(float x)
 {
   uint32_t u = mica_f32_bits(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
   uint32_t normal = (a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13;
-  uint32_t small = mica_f32_bits(mica_bits_f32(a) + 0.5f) - 0x3f000000; /* a unit of 0.5f is one of subnormal halves */
+  uint32_t small = mica_f32_bits(mica_bits_f32(a) + 0.5f) - 0x3f000000; /* one ulp of 0.5f is one unit of subnormal halves */
   uint32_t r = a < 0x38800000 ? small : normal;
   r = a >= 0x477ff000 ? 0x7c00 : r;
   r = a > 0x7f800000 ? 0x7e00 | (a >> 13 & 0x3ff) : r;
@@ -61,7 +61,7 @@ MICA mica_bf16 mica_to_bf16(float x)
   return (mica_bf16)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-/* Towards zero, at the limits of the type: as cvt.rzi. */
+/* Conversions round towards zero and saturate at the limits of the type, as cvt.rzi does. */
 MICA double mica_clamp(double x, double least, double most) { return x != x ? 0 : x < least ? least : x > most ? most : x; }
 MICA int32_t mica_to_i32(double x) { return (int32_t)mica_clamp(x, INT32_MIN, INT32_MAX); }
 MICA uint32_t mica_to_u32(double x) { return (uint32_t)mica_clamp(x, 0, UINT32_MAX); }
@@ -81,7 +81,7 @@ MICA int64_t mica_eq_i64(int64_t x, int64_t y) { return x == y; }
 MICA int64_t mica_below_i64(int64_t x, int64_t y) { return x < y ? x : INT64_MIN; }
 MICA int64_t mica_mask_i64(int64_t x, int64_t y) { return (int64_t)((uint64_t)x * (uint64_t)y); }
 
-MICA double mica_odd_f64(double hi, double lo) /* hi + lo rounded to odd, which keeps the next rounding right */
+MICA double mica_odd_f64(double hi, double lo) /* hi + lo rounded to odd, so that a second rounding to a narrower type is correct */
 {
   uint64_t u;
   memcpy(&u, &hi, 8);
@@ -110,7 +110,7 @@ MICA mica_bf16 mica_fma_bf16(mica_bf16 a, mica_bf16 b, mica_bf16 c)
   return mica_to_bf16(mica_fma_odd(mica_from_bf16(a), mica_from_bf16(b), mica_from_bf16(c)));
 }
 
-/* *p becomes `value`, in which `old` is what was there; T an element, U the word of its bits. */
+/* Atomically sets *p to `value`, an expression in `old`, the previous value. T: element type, U: integer of its bits. */
 #define MICA_ATOMIC(name, T, U, value)                                                                      \
   MICA T name(T *p, T v)                                                                                    \
   {                                                                                                         \
@@ -128,5 +128,5 @@ typedef uint16_t __attribute__((may_alias)) mica_word16;
 typedef uint32_t __attribute__((may_alias)) mica_word32;
 typedef uint64_t __attribute__((may_alias)) mica_word64;
 
-/* ---- shuffles: the lane whose value a lane gets; `first` of a group of `width` lanes ---- */
+/* ---- shuffles: the source lane, for a group of `width` lanes from `first` on ---- */
 MICA int64_t mica_source(int64_t lane, int64_t first, int64_t width, int64_t at) { return (at < 0 || at >= width ? lane : first + at) & 31; }

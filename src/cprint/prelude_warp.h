@@ -1,4 +1,4 @@
-/* The instructions of warps on matrices, with vectors of x86 where there are any. A row is a register of 32 lanes. */
+/* Warp instructions on matrices, with AVX2 if it is available. A row is a register of 32 lanes. */
 #if defined(__F16C__) && defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
 #define MICA_AVX2 1
@@ -100,7 +100,7 @@ MICA void mica_give(int n, float (*restrict to)[32], float (*restrict from)[32],
 }
 
 /* The right operand of m16n8k8 or, in two halves, of m16n8k16 as rows of k: lane 4 n + t holds k = 2t + (i & 1) + 8 (i >> 1)
- * of column n in its register i. Columns 0, 2, 4, 6 come first, then 1, 3, 5, 7: as they lie in the sums. */
+ * of column n in its register i. Columns 0, 2, 4, 6 come first, then 1, 3, 5, 7, the order of the sums. */
 MICA void mica_mma_right(int halves, float (*restrict to)[8], float (*restrict from)[32])
 {
 #ifdef MICA_AVX2
@@ -119,8 +119,8 @@ MICA void mica_mma_right(int halves, float (*restrict to)[8], float (*restrict f
       for (int p = 0; p < 8; p++) to[2 * t + i % 2 + i / 2 * 8][p] = from[i][4 * (p % 4 * 2 + p / 4) + t];
 #endif
 }
-/* Sums of rows 0 to 7 are s0, s1, of rows 8 to 15 s2, s3: lane 4 m + t holds columns 2t and 2t + 1 of row m. Lane 4 m + t
- * holds a[m + 8 (i >> 1 & 1)][2t + (i & 1) + 8 (i >> 2)] in its register i. */
+/* Sums of rows 0 to 7 are in s0, s1, those of rows 8 to 15 in s2, s3: lane 4 m + t holds columns 2t and 2t + 1 of row m. Its
+ * register i of the left operand is a[m + 8 (i >> 1 & 1)][2t + (i & 1) + 8 (i >> 2)]. */
 #ifdef MICA_AVX2
 MICA void mica_mma_rows(int halves, float (*restrict a)[32], float (*restrict b)[8], float *restrict s0, float *restrict s1)
 {
@@ -154,8 +154,8 @@ MICA void mica_mma(int halves, float (*restrict a)[32], float (*restrict b)[8], 
   mica_mma_rows(halves, a, b, s0, s1);
   mica_mma_rows(halves, a + 2, b, s2, s3);
 }
-/* Any other product of few threads: values as float[value][lane], tv[value * threads + thread] the place in the tile, whose
- * first letter is fastest. */
+/* Any other product of a group of threads. Values are float[value][lane]; *_tv[value * threads + thread] is the index of a
+ * value in its tile, in which the first dimension is the fastest. */
 MICA void mica_mma_team(int m, int n, int k, int threads, const int *lane, float (*a)[32], const int *a_tv, float (*b)[32], const int *b_tv,
                         float (*s)[32], const int *s_tv)
 {
