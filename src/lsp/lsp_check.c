@@ -1,4 +1,4 @@
-// Diagnostics: the first mistake of a text, as `mica` and `mica tile check` find it. Formatting: as `mica fmt`.
+// Diagnostics: the first error of a text, as `mica` and `mica tile check` report it. Formatting: as `mica fmt`.
 #include "front/format.h"
 #include "lsp/lsp.h"
 #include "tile/tile.h"

@@ -1,5 +1,5 @@
-// Hover: of an operator its row, and of the call under the pointer what it makes; of a name the tensor's shape and type. The costs are
-// operations and bytes of one operator run alone, each operand read once.
+// Hover. For an operator: its row, and the result of the call under the pointer. For a name: shape and type of the tensor. The costs are
+// operations and bytes of the operator run alone, with each operand read once.
 #include "front/front.h"
 #include "lsp/lsp.h"
 #include "tile/tile.h"
@@ -47,7 +47,7 @@ static void cost_line(struct hovering *h, const struct graph *g, const struct no
   if (g->level == KERNEL && !n->sub && n->nin) str_add(&h->text, "alone: %.4g operations, %.4g bytes\n\n", operations(g, n), bytes(g, n));
 }
 
-// The named tensor, or the node of the call at the word. True: something was found.
+// Describes the tensor of that name, or the result of the call at the word. Returns true if there is one.
 static bool in_graph(struct hovering *h, const struct graph *g)
 {
   for (int i = 0; i < g->nnodes; i++) {
@@ -85,7 +85,7 @@ static void program_text(struct hovering *h)
   struct err e = {0};
   struct graph *g;
   struct front_model m;
-  bool found = front_model_of(&mem, h->d->text, h->d->n, "", &m, &e) != OK; // diagnostics say it
+  bool found = front_model_of(&mem, h->d->text, h->d->n, "", &m, &e) != OK; // diagnostics report the error
   for (int i = 0; i < MAX(m.nentries, 1) && !found; i++) {
     const struct setting entry = {.name = "entry", .entry = m.nentries ? m.entry[i].name : NULL};
     found = front_parse(&mem, h->d->text, h->d->n, "", m.nentries ? 1 : 0, &entry, &g, &e) == OK && in_graph(h, g);

@@ -1,4 +1,4 @@
-// Completion: everything that a name can be here. The client drops what does not begin as the word does.
+// Completion: all names that are possible here. The client filters them by the beginning of the word.
 #include "lsp/lsp.h"
 #include "tile/tile.h"
 
@@ -34,7 +34,7 @@ static void words(json_t *list, const char *const *names, size_t n, int kind)
     if (!listed(list, names[i])) item(list, names[i], kind, "");
 }
 
-// Names that the text defines: NAME = and NAME : at the beginning of a statement.
+// Names that the text defines, by `NAME =` or `NAME :` at the beginning of a statement.
 static void names(json_t *list, const struct lsp_document *d)
 {
   int found = 0;

@@ -1,5 +1,5 @@
-// Requests and notifications, a row a method. Each is served under a guard of its own, so that one that finds no memory, or that is not what it
-// should be, is answered with an error and the next is served.
+// Requests and notifications, with a row for each method. Each is served under its own guard: if it is invalid or runs out of memory, it is
+// answered with an error, and the next one is served.
 #include "lsp/lsp.h"
 #include "base/memory.h"
 
@@ -77,7 +77,7 @@ static json_t *did_open(struct lsp_server *s, const json_t *params)
 
 static json_t *did_change(struct lsp_server *s, const json_t *params)
 {
-  const json_t *changes = json_object_get(params, "contentChanges"); // whole texts, of which the last one counts
+  const json_t *changes = json_object_get(params, "contentChanges"); // each has the whole text; the last one is the newest
   const size_t n = json_array_size(changes);
   const json_t *last = n ? json_array_get(changes, n - 1) : NULL;
   if (lsp_find(s, uri_of(params)) && !json_object_get(last, "range")) take(s, uri_of(params), json_string_value(json_object_get(last, "text")));
@@ -94,8 +94,8 @@ static json_t *did_close(struct lsp_server *s, const json_t *params)
 
 static const struct lsp_method {
   const char *name;
-  json_t *(*serve)(struct lsp_server *s, const json_t *params); // of a request the result; NULL: null
-  bool places;                                                  // its parameters name a document
+  json_t *(*serve)(struct lsp_server *s, const json_t *params); // the result of a request; NULL stands for null
+  bool places;                                                  // its parameters must name a document
 } methods[] = {
     {"initialize", initialize, false},
     {"shutdown", shutdown_asked, false},
@@ -134,7 +134,7 @@ static int request(struct lsp_server *s, const char *method, const json_t *id, c
 
 static bool is_id(const json_t *id) { return json_is_string(id) || json_is_integer(id); }
 
-// False: the client asks for the end, or is gone.
+// Serves a message. False: the client has sent `exit` or closed the stream.
 static bool message(struct lsp_server *s, const json_t *m)
 {
   const json_t *id = json_object_get(m, "id");

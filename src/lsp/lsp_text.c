@@ -1,4 +1,4 @@
-// Documents as the client has them, and places in them. A position outside of the text is taken as the nearest one in it.
+// The client's open documents, and positions in them. A position outside of the text stands for the nearest one in it.
 #include "lsp/lsp.h"
 #include "base/memory.h"
 
@@ -45,7 +45,7 @@ bool lsp_is_tile(const struct lsp_document *d)
 
 // ---- positions ----
 
-// Bytes and UTF-16 units of the character at p. The text is UTF-8: jansson has looked.
+// Bytes and UTF-16 units of a character, by its first byte. The text is valid UTF-8, because jansson checks it.
 static int bytes_of(unsigned char c) { return c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4; }
 static int units_of(unsigned char c) { return c < 0xf0 ? 1 : 2; }
 

@@ -1,4 +1,4 @@
-// Messages: head lines that end in CR LF, of which Content-Length counts, an empty line, and so many bytes of JSON.
+// Messages: header lines that end in CR LF, an empty line, then JSON. The header Content-Length gives the bytes of JSON; others are ignored.
 #include "lsp/lsp.h"
 #include "base/memory.h"
 
@@ -8,7 +8,7 @@
 
 enum { HEAD_LINE = 256, HEAD_LINES = 32 };
 
-// A line without its end. -1: the stream ended; -2: it is too long.
+// Reads a line without its end. Returns -1 at the end of the stream, -2 if the line is too long.
 static int line(FILE *in, char out[HEAD_LINE])
 {
   int n = 0, c;
