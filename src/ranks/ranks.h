@@ -1,17 +1,17 @@
-// ranks: the laws of ranks_law.def move collective operators, which changes the bytes on the link between devices and the work of each
-// rank. The cheapest program by the model that the verifier accepts replaces the program as written.
+// ranks: moves collective operators by the laws of ranks_law.def. This changes the bytes sent between devices and the work of each rank. Of
+// the programs that the verifier accepts, the cheapest by the model replaces the program as written.
 //
 // Glossary
 //   meeting    a collective operator: all_reduce, all_gather, reduce_scatter
 //   side       one side of a law, as a term over variables
-//   class      a set of operators that a law has a name for: linear, scale, point, pair, fold
-//   state      a program that laws have made of the one as written
+//   class      a set of operators with a name in laws: linear, scale, point, pair, fold
+//   state      a program derived from the one as written by laws
 //
 // Files
 //   ranks_law.def  the laws
-//   ranks_term.c   their sides
-//   ranks_match.c  where a side fits, and the program with the other side in its place
-//   ranks_cost.c   the time of a rank's work and of its collective operators, by the rates of a target
+//   ranks_term.c   parses their sides
+//   ranks_match.c  matches a side, and builds the program with the other side in its place
+//   ranks_cost.c   modelled time of a rank's work and of its collective operators, by the rates of a target
 //   ranks_move.c   the search over states, and the proof of its result
 #ifndef MICA_RANKS_H
 #define MICA_RANKS_H
@@ -32,10 +32,10 @@ enum { RANKS_VARIABLES = 4, RANKS_ARGS = 2 }; // x, y, X, Y
 
 struct ranks_term {
   int variable;           // its number, or -1
-  bool same;              // a variable of what is the same on all ranks
-  enum ranks_class class; // of an operator that the law does not name
-  enum op op;             // of one that it names
-  bool dim, count;        // it has the dimension d; its constant is the number of ranks
+  bool same;              // the variable stands for a tensor that is the same on all ranks
+  enum ranks_class class; // class of the operator, if the law does not name one
+  enum op op;             // the operator, if the law names one
+  bool dim, count;        // dim: its attribute is the dimension d. count: its constant is the number of ranks
   int n;
   struct ranks_term *arg[RANKS_ARGS];
 };
@@ -53,24 +53,24 @@ struct ranks_rewriting {
   const bool *varies;                 // by tensor (graph_varying)
   const struct ranks_term *from, *to; // sides of a law
 };
-// The program with `to` in the place of node i, if `from` matches there; d: the dimension that only `to` has. Unread tensors are dropped, and
-// equal operators are computed once. NULL: there is no match, or the result would have another shape or dtype.
+// The program with `to` in place of node i, if `from` matches there. d: the dimension, if only `to` has one; 0 otherwise. Unread tensors are
+// dropped, and equal operators are computed once. NULL: no match, or the result would have another shape or dtype.
 struct graph *ranks_rewrite(struct arena *mem, const struct ranks_rewriting *w, int i, int d);
 
 // ---- ranks_cost.c ----
-// Seconds by the model: of one rank, of a CPU of all ranks.
+// Modelled seconds: of one rank; on a CPU, of all ranks.
 double ranks_cost(const struct graph *g, const struct target *t);
 int ranks_meetings(const struct graph *g);
 
 // ---- ranks_move.c ----
 struct ranks_moved {
-  const struct graph *g;   // the program itself where nothing was gained
-  double before, after;    // ranks_cost
-  int states, proved;      // that laws made; that the verifier was asked about
-  const char *laws;        // that made g, ", " between; "" for the program itself
-  struct certificate cert; // of g, against the program
+  const struct graph *g;   // the result; the program itself if no cheaper one was accepted
+  double before, after;    // ranks_cost of the program and of g
+  int states, proved;      // number of programs derived, and of those given to the verifier
+  const char *laws;        // laws that lead to g, separated by ", "; "" for the program itself
+  struct certificate cert; // certificate that g equals the program
 };
-// p: an expanded program. Evidence weaker than `accept` is not enough. An error only where the verifier was stopped.
+// p: an expanded program. Evidence weaker than `accept` is not enough. An error only if the verifier was stopped.
 int ranks_move(struct arena *mem, const struct graph *p, const struct target *t, const struct verify_opts *o, enum evidence accept,
                struct ranks_moved *out, struct err *e);
 

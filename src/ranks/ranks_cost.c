@@ -1,9 +1,10 @@
-// The modelled time of a rank. A product takes the time of its operations or its bytes, another operator the time of the bytes that a fused
-// kernel moves, a meeting the time of the bytes that it sends. A meeting of N ranks sends (N - 1) / N of the joined or scattered bytes; an
-// all_reduce does both. On a CPU the ranks run one after the other, and operators with the same result on all ranks run once.
+// The modelled time of a rank. A product takes the time of its operations or of its bytes, whichever is longer. Another operator takes the time of
+// the bytes that a fused kernel moves. A collective operator takes the time of the bytes that it sends: (N - 1) / N of the gathered or scattered
+// bytes for N ranks, and twice that for an all_reduce. On a CPU the ranks run one after the other, and operators with the same result on all
+// ranks run once.
 #include "ranks/ranks.h"
 
-static const double FUSED = 0.5; // of an elementwise operator's bytes: its neighbours are in the same kernel
+static const double FUSED = 0.5; // fraction of an elementwise operator's bytes that is moved, as its neighbours are in the same kernel
 
 static double bytes_of(const struct graph *g, int t) { return (double)shape_size(&g->tensors[t].shape) * dtype_bytes(g->tensors[t].dtype); }
 

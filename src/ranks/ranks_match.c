@@ -4,9 +4,9 @@
 #include <string.h>
 
 struct ranks_binding {
-  int tensor[RANKS_VARIABLES];            // or -1
-  const struct node *node[RANKS_CLASSES]; // what stands for a class, or NULL
-  int dim;                                // or -1
+  int tensor[RANKS_VARIABLES];            // the tensor bound to each variable, or -1
+  const struct node *node[RANKS_CLASSES]; // the node bound to each class, or NULL
+  int dim;                                // the dimension d, or -1
 };
 
 static bool fits(const struct ranks_rewriting *w, const struct ranks_term *p, int t, struct ranks_binding *b);
@@ -58,13 +58,13 @@ static bool fits(const struct ranks_rewriting *w, const struct ranks_term *p, in
 struct ranks_building {
   const struct ranks_binding *b;
   struct graph *to;
-  const int *map;      // tensors of the program in `to`
-  int *first, *follow; // by hash of operators, and by node of `to`: a node, or -1
+  const int *map;      // by tensor of the program: the tensor of `to`
+  int *first, *follow; // hash table of operators: first node of each bucket; by node of `to`, the next one; -1: none
   struct err e;
 };
-enum { BUCKETS = 1024, MOST_ADDED = 16 }; // operators of a side
+enum { BUCKETS = 1024, MOST_ADDED = 16 }; // buckets of the table; most operators of a side
 
-// An operator that is there already is not added again.
+// Adds an operator, or finds an equal one that has been added.
 static int add(struct ranks_building *w, enum op op, int nin, const int *in, const struct attrs *a, struct loc at, int *out)
 {
   const uint64_t hash = hash_bytes(in, sizeof *in * (size_t)nin, (uint64_t)op);
@@ -128,7 +128,7 @@ struct graph *ranks_rewrite(struct arena *mem, const struct ranks_rewriting *w, 
   if (n->nout != 1 || !fits(w, w->from, n->out, &b)) return NULL;
   const bool free_dim = b.dim < 0 && needs_dim(w->to);
   if (free_dim) b.dim = d;
-  if (d && !free_dim) return NULL; // it is not asked for
+  if (d && !free_dim) return NULL; // no dimension to try
   struct arena tmp = {0};
   struct ranks_building made = {.b = &b, .to = graph_new(&tmp, KERNEL, w->g->name)};
   int *map = NEWS(&tmp, int, w->g->ntensors + 1);

@@ -1,12 +1,12 @@
-// Best-first search over the programs that the laws make. A step is one law at one node, or all laws of a group in one direction as often as
-// they match, because an operator that moves past several others may cost more until it has passed the last. The verifier then checks the
-// programs, the cheapest first.
+// Best-first search over the programs that the laws derive. A step is one law at one node, or all laws of a group in one direction as often as
+// they match. The latter is needed because an operator that moves past several others may cost more until it has passed the last. The
+// verifier then checks the programs, the cheapest first.
 #include "ranks/ranks.h"
 
 #include <string.h>
 
-enum { MOST_STATES = 600, MOST_NODES = 60000, MOST_LOOKED = 80, MOST_STEPS = 64, MOST_PROVED = 6 }; // MOST_NODES: of all states
-static const double GAIN = 0.995; // of the cost as written, at most, is worth a proof
+enum { MOST_STATES = 600, MOST_NODES = 60000, MOST_LOOKED = 80, MOST_STEPS = 64, MOST_PROVED = 6 }; // MOST_NODES: in all states together
+static const double GAIN = 0.995; // most fraction of the original cost that is worth a proof
 
 struct ranks_state {
   const struct graph *g;
@@ -50,7 +50,7 @@ static const bool *varying(struct ranks_search *s, const struct graph *g)
   return graph_varying(g, varies), varies;
 }
 
-// Each law at each place.
+// Applies each law at each node.
 static void single_steps(struct ranks_search *s, struct ranks_state from)
 {
   const bool *varies = varying(s, from.g);
@@ -73,7 +73,7 @@ static struct graph *first_step(struct ranks_search *s, const struct graph *g, e
   return NULL;
 }
 
-// All laws of a group in one direction.
+// Applies all laws of a group in one direction, as often as they match.
 static void all_steps(struct ranks_search *s, struct ranks_state from, enum ranks_group group, bool back)
 {
   const struct graph *g = from.g, *next;
@@ -84,7 +84,7 @@ static void all_steps(struct ranks_search *s, struct ranks_state from, enum rank
   if (g != from.g) keep(s, g, laws);
 }
 
-// The earlier of two that differ by rounding: fewer laws made it.
+// The cheapest state that is not marked. Costs that differ only by rounding are equal; the earlier state has fewer laws.
 static int cheapest(const struct ranks_search *s)
 {
   int best = -1;
@@ -104,7 +104,7 @@ static void explore(struct ranks_search *s, stop_flag stop)
   }
 }
 
-// The cheapest state of which the verifier says that it is the program; looked: it was asked about.
+// Finds the cheapest state that the verifier accepts as equal to the program. `looked` marks states that need no check any more.
 static int prove(struct ranks_search *s, const struct verify_opts *o, enum evidence accept, struct ranks_moved *out, struct err *e)
 {
   for (int i = 1; i < s->n; i++) s->state[i].looked = s->state[i].cost > GAIN * s->state[0].cost;

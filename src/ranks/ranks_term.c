@@ -1,4 +1,4 @@
-// The sides of laws: calls of operators and classes over variables, "all_reduce(add(x, y))".
+// Parses the sides of laws: calls of operators and classes over variables, such as "all_reduce(add(x, y))".
 #include "ranks/ranks.h"
 
 #include <ctype.h>
