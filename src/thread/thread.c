@@ -1,11 +1,10 @@
-// Thread graphs by rules (paper, section 4.2, "similar to operator fusion"): in every block graph, elementwise
-// operators over one shape and the reductions that end them are gathered into groups, and each group of two or more
-// becomes a THREAD node, whose intermediates stay in registers. Matrix products, views and accumulators stay block
-// operators. The patterns of the paper are rows of rule.def. Requires a checked kernel graph; provides one that
-// computes the same, block by block.
+// Thread graphs by rules (paper, section 4.2, "similar to operator fusion"). In every block graph, elementwise operators of
+// one shape and the reductions that end them form groups. A group of two or more becomes a THREAD node, whose intermediates
+// stay in registers. Matrix products, views and accumulators stay block operators. The paper's patterns are rows of
+// rule.def. The input is a checked kernel graph; the result computes the same, block by block.
 #include "thread/fuse.h"
 
-enum { MOST = 48 }; // members of a group, below the number of results that a node may have
+enum { MOST = 48 }; // most members of a group; less than the number of results that a node may have
 
 struct fuse_row {
   const char *name, *doc;
@@ -59,7 +58,7 @@ static bool feeds(const struct node *n)
   return row && row->feeds;
 }
 
-// Elementwise work of a group: the shape of its elementwise results.
+// The shape of the elementwise results of n's group: its result, or the operand of a reduction.
 static const struct shape *space_of(const struct graph *g, const struct node *n) { return &g->tensors[feeds(n) ? n->out : n->in[0]].shape; }
 
 // Would the union of two groups have a path that leaves it and comes back?
@@ -120,7 +119,7 @@ bool group_result(const struct thread_block *b, int group, int tensor)
   return false;
 }
 
-// ---- putting the block graph back together ----
+// ---- rebuilding the block graph ----
 
 static int put_node(struct thread_block *b, const struct node *n)
 {
@@ -156,7 +155,7 @@ static bool ready(const struct thread_block *b, int group)
   return true;
 }
 
-// Is a constant still read by a node that stays in the block graph? Groups hold copies of theirs.
+// Does a node outside of groups read the constant? Groups have their own copies of constants.
 static bool const_needed(const struct thread_block *b, int node)
 {
   for (int i = 0; i < b->g->nnodes; i++)
@@ -165,8 +164,8 @@ static bool const_needed(const struct thread_block *b, int node)
   return false;
 }
 
-// Iterators and constants first, then groups as soon as their arguments are there, savers last: the order of
-// iterators and savers is the signature of the block.
+// Adds iterators and constants first, then each group when its operands are available, savers last. The order of
+// iterators and savers is part of the block's signature and does not change.
 static int put_all(struct thread_block *b, const struct graph *above, const struct node *holder)
 {
   int iter = 0, s = OK;

@@ -1,6 +1,6 @@
-// One group -> one THREAD node. One thread walks the tile along the outermost dimension that no reduction of the
-// group folds, one slice an iteration, and its results are concatenated; where there is no such dimension, one
-// iteration takes the whole tile. Code generators fuse the node into one loop over elements, whatever its loop.
+// Makes a THREAD node of a group. One thread iterates over slices of the tile along the outermost dimension over which no
+// reduction of the group runs, and its results are concatenated. If there is no such dimension, one iteration computes the
+// whole tile. Code generators fuse the node into one loop over elements, whatever its loop.
 #include "thread/fuse.h"
 
 struct thread_build {
@@ -8,12 +8,12 @@ struct thread_build {
   int group;
   struct graph *g; // the thread graph
   const struct shape *space;
-  int axis;         // dimension of `space` that the loop walks, or -1
+  int axis;         // dimension of `space` that the loop partitions, or -1
   int *moved;       // tensors of the block graph -> of the thread graph, or -1
   int *from, nfrom; // arguments of the node, in the new block graph
 };
 
-// The dimension of a tensor of this shape that the loop partitions, or REPLICA where it broadcasts.
+// The dimension of a tensor of this shape that the loop partitions, or REPLICA if the tensor is broadcast along it.
 static int8_t walked(const struct thread_build *x, const struct shape *s)
 {
   int dim = x->axis - x->space->n + s->n;

@@ -1,8 +1,8 @@
-// Operators of a thread graph on whole tiles. An axis of the thread graph that cuts a dimension of an operand cuts one of the result. A
-// reduction of a cut dimension leaves an element a part: on the whole tile, the parts become a dimension of their own for it.
+// Operators of a thread graph on whole tiles. An axis that partitions a dimension of an operand partitions one of the result. A reduction of a
+// partitioned dimension leaves one element for each part; on the whole tile, the parts become a dimension of their own.
 #include "thread/flat.h"
 
-// The shape of tensor t of the thread graph, times the extents of the axes that cut it.
+// The shape of the whole tile of tensor t: its shape in the thread graph, times the extents of the axes that partition it.
 static struct shape whole_shape(const struct flattening *f, int t)
 {
   struct shape s = f->node->sub->tensors[t].shape;
@@ -22,7 +22,7 @@ static int view_as(struct flattening *f, const struct node *n, const struct shap
   return graph_add(f->to, OP_RESHAPE, 1, &t, &view, n->at, out, f->e);
 }
 
-// Do all readers of tensor t add it up over the axis of a loop?
+// Is `axis` a loop axis over which all readers of tensor t add it up?
 static bool adds_up(const struct flattening *f, int t, int axis)
 {
   const struct graph *g = f->node->sub;
@@ -33,9 +33,9 @@ static bool adds_up(const struct flattening *f, int t, int axis)
   return true;
 }
 
-// ---- which dimensions are cut ----
+// ---- partitioned dimensions ----
 
-// The dimension of operand t that an axis cuts, counted from the last.
+// The dimension of operand t that an axis partitions, counted from the last, or REPLICA.
 static int cut_from_last(const struct flattening *f, int t, int axis)
 {
   int d = f->tensor[t].cut[axis];
@@ -57,7 +57,8 @@ static int map_cuts(struct flattening *f, const struct node *n)
   return OK;
 }
 
-// Rows of the left operand, columns of the right one, and batches are dimensions of a product; what is summed is none.
+// Rows of the left operand, columns of the right one, and batches are dimensions of the result. Axes that partition the summed dimension make
+// partial sums.
 static int product_cuts(struct flattening *f, const struct node *n)
 {
   struct flat_tensor *x = &f->tensor[n->out];
@@ -87,7 +88,7 @@ static bool add_extent(struct shape *s, int64_t extent)
   return true;
 }
 
-// Dimension d of tensor t, which is [outer][parts][inner], without its parts: they are reduced by the operator.
+// Reduces dimension d of tensor t, seen as [outer][parts][inner], over its parts.
 static int reduce_parts(struct flattening *f, const struct node *n, enum op op, int t, int d, int64_t outer, int64_t parts, int *out)
 {
   struct attrs a = attrs_default(op);
@@ -103,7 +104,7 @@ static int reduce_parts(struct flattening *f, const struct node *n, enum op op, 
   return view_as(f, n, &made, t, out);
 }
 
-// Parts of dimension d of tensor x, by the axes before `end` that cut it.
+// Number of parts of dimension d of tensor x, by the axes before `end`.
 static int64_t parts_of(const struct flattening *f, const struct flat_tensor *x, int d, int end)
 {
   int64_t parts = 1;
@@ -111,7 +112,7 @@ static int64_t parts_of(const struct flattening *f, const struct flat_tensor *x,
   return parts;
 }
 
-// If an accumulator adds up the parts of loop axes, the reduction is one of them together. Each part of another axis is reduced alone.
+// A reduction. Parts of loop axes that an accumulator adds up are reduced together. Parts of other axes are reduced separately.
 static int flat_reduction(struct flattening *f, const struct node *n)
 {
   struct flat_tensor *x = &f->tensor[n->out];
@@ -129,8 +130,8 @@ static int flat_reduction(struct flattening *f, const struct node *n)
   return reduce_parts(f, n, n->op, t, d, parts, f->to->tensors[t].shape.d[d] / parts, &x->whole);
 }
 
-// The elements of operand t of n, with a dimension for each axis that cuts one of the result. Parts that the operand does not have are
-// broadcast.
+// Reshapes operand t of n to have a dimension for each axis that partitions the result. Its extent is 1 for axes that do not partition the
+// operand, so the operand is broadcast along them.
 static int split_operand(struct flattening *f, const struct node *n, int t, int *out)
 {
   const struct flat_tensor *x = &f->tensor[t], *y = &f->tensor[n->out];
@@ -147,7 +148,8 @@ static int split_operand(struct flattening *f, const struct node *n, int t, int 
   return view_as(f, n, &s, x->whole, out);
 }
 
-// If an operand has one element in each part, or the same elements in all parts, its whole tile does not broadcast.
+// An elementwise operator. If an operand has one element in each part, or the same elements in all parts, its whole tile cannot be broadcast
+// directly; then all operands are reshaped by split_operand.
 static int flat_map(struct flattening *f, const struct node *n, const int *whole)
 {
   struct shape made = whole_shape(f, n->out);
@@ -178,7 +180,7 @@ int flat_operator(struct flattening *f, const struct node *n)
   return graph_add(f->to, n->op, n->nin, in, &n->a, n->at, &f->tensor[n->out].whole, f->e);
 }
 
-// Joins the parts of the iterations, or adds them up; partial sums are added up already.
+// An accumulator concatenates the parts of the iterations, or adds them up. Partial sums have been added up by their operator.
 int flat_accumulator(struct flattening *f, const struct node *n)
 {
   struct flat_tensor x = f->tensor[n->in[0]], *out = &f->tensor[n->out];

@@ -1,6 +1,6 @@
-// The inverse of thread graphs: THREAD nodes as the operators inside them, on whole tiles. That is right where each thread and each
-// iteration computes its part of a result from the same part of the arguments, and the parts are joined as they were cut. Schemes for
-// GPUs start from this form, and place the operators over threads themselves.
+// The inverse of thread graphs: replaces THREAD nodes by their operators on whole tiles. This requires that each thread and iteration
+// computes its part of a result from the same part of the arguments, and that the parts are joined as they were partitioned. GPU schemes
+// start from this form and distribute the operators over threads themselves.
 #include "thread/flat.h"
 
 #include <string.h>
@@ -70,7 +70,7 @@ static bool has_name(const struct graph *g, const char *name)
   return false;
 }
 
-// A result has the name of the THREAD node's, another tensor its own, unless the name is taken.
+// Names a tensor: a result gets the name of the THREAD node's result, another tensor keeps its own, unless the name is taken.
 static void keep_name(struct flattening *f, int t, int result)
 {
   const char *name = result < 0 ? f->node->sub->tensors[t].name : f->block->tensors[result].name;
@@ -79,7 +79,7 @@ static void keep_name(struct flattening *f, int t, int result)
   whole->name = name;
 }
 
-// The THREAD node in place; moved[] of its results is set.
+// Adds the operators of the THREAD node, and sets moved[] of its results.
 static int flat_thread(struct arena *tmp, struct flattening *f, int *moved)
 {
   const struct graph *g = f->node->sub;
