@@ -1,5 +1,5 @@
-// The host as a target: capacities from the C library, sysfs and /proc; rates measured. A rate that was measured in
-// this process is used again, so that programs optimized one after the other are ranked by the same figures.
+// The host as a target: capacities from the C library, sysfs and /proc, and measured rates. Rates are measured once in a
+// process, so that programs optimized one after the other are ranked by the same figures.
 #include "target/host.h"
 #include "base/memory.h"
 
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-// Bytes of the cache of that level, from sysfs ("1024K") or else from the C library, which in virtual machines
-// may count the caches of the whole host; else `usual`.
+// Bytes of the cache with that index in sysfs ("1024K"), else from the C library, else `usual`. In virtual machines the C
+// library may count the caches of the whole host.
 static int64_t cache_bytes(int name, int index, int64_t usual)
 {
   char path[96], text[32] = "", unit = 0;
@@ -25,7 +25,7 @@ static int64_t cache_bytes(int name, int index, int64_t usual)
   return unit == 'M' ? size << 20 : unit == 'K' ? size << 10 : size;
 }
 
-// "AMD EPYC (family 25, model 17)": virtual machines often hide all but the numbers.
+// "AMD EPYC (family 25, model 17)": virtual machines often hide everything but the numbers.
 static void device_name(char out[96])
 {
   char row[256], model[64] = "cpu";
@@ -45,7 +45,7 @@ static void device_name(char out[96])
   snprintf(out, 96, "%s (family %d, model %d)", model, family, number);
 }
 
-// Lanes of the processor's vectors, not of those this library was compiled for: kernels are compiled for the processor.
+// fp32 lanes of the vectors of this processor, for which kernels are compiled. The library may be compiled for narrower ones.
 static int vector_lanes(void)
 {
 #if defined(__x86_64__)
@@ -56,9 +56,9 @@ static int vector_lanes(void)
 #endif
 }
 
-// Copying 48 MiB by two cores took 5.4 ms past the caches and 4.6 ms with lines fetched ahead on a Cascade Lake, and softmax of [4096, 4096]
-// 10.4 and 8.6 ms. On other processors results go past the caches. Who made the processor decides and not a measurement, so that a program's
-// code is the same each time.
+// Are lines of results prefetched before they are stored, instead of stored past the caches (non-temporal)? On a Cascade Lake, copying 48 MiB by two
+// cores took 4.6 ms with prefetching and 5.4 ms past the caches; softmax of [4096, 4096] took 8.6 and 10.4 ms. The vendor decides, not a
+// measurement, so that a program's code is the same each time.
 static bool fetches(void)
 {
 #if defined(__x86_64__)
@@ -69,7 +69,7 @@ static bool fetches(void)
 #endif
 }
 
-// Mutable and global, on purpose: a fact about the machine, learnt once.
+// Mutable global state on purpose: facts about the machine, measured once.
 static struct {
   pthread_mutex_t lock;
   struct target known;

@@ -1,4 +1,4 @@
-// How GPUs multiply f32: names of the ways.
+// Names of the methods by which GPUs multiply f32.
 #include "target/target.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// GPUs as targets: capacities and typical rates of a row, or of a device whose facts are known. A row is enough for
-// everything but measuring.
+// GPUs as targets: capacities and typical rates from a row, or from a device's own data. A row is enough for everything but
+// measuring.
 #include "target/target_gpu.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ const struct target *target_gpu(int arch)
   return NULL;
 }
 
-enum { FITTED = 90 }; // the row on whose device the model of kernels was fitted
+enum { FITTED = 90 }; // compute capability of the device on which the model of kernels was fitted
 
 static struct target whole(const struct target *row)
 {

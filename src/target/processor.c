@@ -1,5 +1,5 @@
-// Which instructions this processor has, for machine code that is kept: code that was compiled with all of them runs where the same
-// text is given. Frequencies and cache sizes, which change speed alone, are not in it.
+// A text that identifies the instruction set of this processor, for compiled code that is kept. Code compiled for it runs on every processor with
+// the same text. Frequencies and cache sizes affect only speed and are not part of the text.
 #include "target/target.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Rates of the host, for the cost model: each is the best of a few short runs on all threads, because what disturbs
-// a measurement only makes it slower. The timed loops are in rates_work.inc.
+// Rates of the host, for the cost model. Each is the best of a few short runs on all threads, because disturbances only make
+// a run slower. The timed loops are in rates_work.inc.
 #include "target/rates.h"
 #include "base/memory.h"
 
@@ -27,7 +27,7 @@ static void job(void *arg, int i, int worker)
   lab->work(lab, i);
 }
 
-// Seconds of the fastest of a few rounds in which every thread does its share of `work`.
+// Seconds of the fastest of ROUNDS rounds, in each of which every thread does its share of `work`.
 static double fastest(struct lab *lab, void (*work)(struct lab *, int))
 {
   double best = 1e9;
@@ -42,7 +42,7 @@ static double fastest(struct lab *lab, void (*work)(struct lab *, int))
 
 static void nothing(void *arg) { (void)arg; }
 
-// One start and join of the OpenMP threads that generated code uses; its run time may be absent.
+// Seconds to start and join the OpenMP threads that generated code uses; a typical value if there is no OpenMP runtime.
 static double fork_join(const struct target *t)
 {
   void *omp = dlopen("libgomp.so.1", RTLD_NOW | RTLD_NODELETE);

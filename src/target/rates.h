@@ -1,4 +1,4 @@
-// Shared by the files of rates_*.c.
+// Private declarations of rates.c and rates_*.c.
 #ifndef MICA_RATES_H
 #define MICA_RATES_H
 
@@ -8,11 +8,11 @@ enum { COPY = 48 << 20, FMA_STEPS = 400000, EXP_FLOATS = 4096, EXP_STEPS = 200, 
 
 struct lab {
   const struct target *t;
-  float *memory; // two stretches of COPY bytes
-  double *sink;  // of results nobody reads, one a thread
+  float *memory; // two buffers of COPY bytes
+  double *sink;  // by thread: unused results, stored so that the compiler keeps the work
   void (*work)(struct lab *, int worker);
 };
-struct rates_work { // a thread's share, with vectors of so many floats
+struct rates_work { // loops that do a thread's share, with vectors of `lanes` floats
   int lanes;
   void (*copy)(struct lab *, int worker), (*read_cache)(struct lab *, int worker), (*multiply_add)(struct lab *, int worker),
       (*multiply_pairs)(struct lab *, int worker), // of bf16; NULL: no instruction does

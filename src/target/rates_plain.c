@@ -1,3 +1,3 @@
-// Rates with the vectors of any processor of the architecture that the library is compiled for.
+// Rates with the vectors that every processor of the library's architecture has.
 #define RATES_WORK rates_plain
 #include "target/rates_work.inc"

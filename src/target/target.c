@@ -1,4 +1,4 @@
-// The table of targets: the host, then GPUs.
+// The list of targets: the host, then GPUs.
 #include "target/target.h"
 #include "target/target_gpu.h"
 #include "target/host.h"

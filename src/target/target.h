@@ -1,13 +1,13 @@
-// target: what a machine can do. One row a target: this host (target.def), whose capacities are asked of it, and GPUs
-// (gpu.def), which need not be there.
+// target: capacities, capabilities and rates of machines. Targets are this host (target.def), which is queried and measured,
+// and GPUs (gpu.def), which need not be present.
 //
-//   target.c   the table
-//   cpu.c      the host's capacities; rates.c its rates
-//   processor.c  which instructions the host has
-//   gpu.c      GPUs by their rows, or by the facts of a device
-//   mica_cpu.h vector operations of the host: generated C is made of them, and rates are measured with them
-//   f32_products.c  how GPUs multiply f32
-//   capability.c  what a GPU can do (capability.def), as bits and as words
+//   target.c   the list of targets
+//   cpu.c      the host's capacities; rates.c: its rates
+//   processor.c  identifies the host's instruction set
+//   gpu.c      GPUs by their rows, or by a device's own data
+//   mica_cpu.h vector functions of the host, used by generated C and to measure rates
+//   f32_products.c  methods of multiplying f32 on GPUs
+//   capability.c  capabilities of GPUs (capability.def), as bits and as text
 #ifndef MICA_TARGET_H
 #define MICA_TARGET_H
 
@@ -26,9 +26,9 @@ enum can { // sets of capabilities
   CAN_BASE = 0
 };
 const char *capability_name(int i);
-void capability_text(uint32_t can, struct str *out); // "clusters, TMA"
+void capability_text(uint32_t can, struct str *out); // appends names such as "clusters, TMA"
 
-// How GPUs multiply f32 in kernels that Mica makes.
+// How generated GPU kernels multiply f32.
 #define F32_PRODUCTS(ROW)                                                                      \
   ROW(BF16X6, "bf16x6", "as six products of bf16 parts on tensor cores, where that is faster") \
   ROW(IEEE, "ieee", "by fused multiply-adds of f32 alone, which only the library has")
@@ -58,28 +58,29 @@ struct target {
   double exp_rate;        // exponentials/s
   double launch;          // seconds to start and join one grid
   double link;            // bytes/s from one device to the others; on a CPU, whose ranks share one machine, the rate of a copy
-  double meeting;         // seconds of an exchange among all devices, without its bytes
-  bool fetches; // of a CPU: lines of results that leave the caches are fetched ahead of their stores, which takes less than stores past the caches
-  // of GPUs
-  int arch;                 // compute capability times 10, the key of the row: a name, not an order
-  int runs_on;              // the row for which kernels are compiled to be measured; arch unless the device is another
+  double meeting;         // latency in seconds of a collective operation among all devices
+  bool fetches;           // CPU: lines of large results are prefetched and stored through the caches, which is faster here than storing past them
+  // GPUs only
+  int arch;                 // compute capability times 10, the key of the row. A name: it must not be compared for order
+  int runs_on;              // `arch` of the row for which kernels are compiled and measured; differs from arch on another device
   uint32_t can;             // capabilities that kernels may use
-  int64_t shared_processor; // bytes of shared memory of a multiprocessor, for all blocks on it
-  int64_t registers;        // of a multiprocessor, 4 bytes each
-  int threads, blocks;      // that a multiprocessor holds at a time, at most
-  int special;              // exponentials of a multiprocessor a clock
-  int shared_width;         // bytes of its shared memory a clock
+  int64_t shared_processor; // bytes of shared memory of a multiprocessor, for all its blocks
+  int64_t registers;        // 4-byte registers of a multiprocessor
+  int threads, blocks;      // most resident threads and blocks of a multiprocessor
+  int special;              // exponentials per clock of a multiprocessor
+  int shared_width;         // bytes per clock of its shared memory
   int cluster;              // blocks of the largest cluster; 1 without clusters
-  double reach[3];          // share of the multiprocessors where clusters of 4, 8 and 16 blocks find room
+  double reach[3];          // fraction of the multiprocessors that clusters of 4, 8 and 16 blocks can occupy
   double clock;             // Hz, under load
-  double vector_rate;       // fp32 operations/s outside of tensor cores, a fused multiply-add is one
-  double mma;               // share of `flops` that mma.sync reaches
-  // A budget, not the machine's (gpu_budget of lower.h): most blocks of a kernel, which take work tiles one after the other; 0: a block a tile.
+  double vector_rate;       // fp32 operations/s outside of tensor cores; a fused multiply-add counts as one
+  double mma;               // fraction of `flops` that mma.sync reaches
+  // Most blocks of a kernel, each of which computes work tiles one after the other; 0: one block for each tile. A budget set by the caller
+  // (gpu_budget of lower.h), no property of the machine.
   int workers;
-  // How f32 is multiplied: the user's choice, not the machine's.
+  // How f32 is multiplied: the user's choice, no property of the machine.
   enum f32_products f32_products;
-  // Rates for the model of kernels: lanes, exponentials and bytes of shared memory of a multiprocessor a second, and `mma`
-  // over that of the GPU on which the model was fitted.
+  // Rates for the model of kernels, per second and multiprocessor: lane operations, exponentials, bytes of shared memory. mma_share: `mma` relative
+  // to the GPU on which the model was fitted.
   double lane_rate, special_rate, shared_rate, mma_share;
 };
 // Operations/s of products; bf16: their second operand is.
@@ -87,35 +88,37 @@ static inline double target_products(const struct target *t, bool bf16) { return
 int target_count(void);
 const char *target_name(int i);
 const char *target_doc(int i);
-// Fills *t for the target of that name; of this host measures the rates once (about 0.2 s) unless quick, where
-// it fills typical ones. Unknown names are ERR_TARGET with the list as hint.
+// Fills *t for the target of that name. For this host, it measures the rates once (about 0.2 s); with `quick` it sets
+// typical ones instead. Unknown names are ERR_TARGET with the list as hint.
 int target_open(const char *name, int threads, bool quick, struct target *t, struct err *e);
 
-void target_processor(char out[64]); // the host's instructions: "x86-64 4f0c...", equal where the same machine code runs
+void target_processor(char out[64]); // identifies the host's instruction set: "x86-64 4f0c..."; equal texts run the same machine code
 
 // ---- gpu.c ----
 
 int target_gpus(void);
 const struct target *target_gpu_at(int i);
-// The row of that compute capability; NULL: there is none.
+// The row of that compute capability, or NULL.
 const struct target *target_gpu(int arch);
-// Machine code for the row runs on a device of that compute capability: it is the row's own, or of the same major version
-// and no lower minor one where the name of the row does not end in an a (CUDA's rule of binary compatibility).
+// Does machine code for the row run on a device of that compute capability? By CUDA's rule of binary compatibility, it does
+// on the row's own. If the name of the row does not end in `a`, it also does on higher minor versions of the same major one.
 bool target_code_runs(const struct target *row, int arch);
-// The row for which code is compiled that is to run on such a device; NULL: there is none.
+// The row for which code is compiled to run on such a device, or NULL.
 const struct target *target_for_device(int arch);
 
-// A device's own data; 0 if not known.
+// Data reported by a device; 0 if unknown.
 struct target_facts {
   const char *device;
   int arch, processors;
   int64_t shared, shared_processor, l2, memory; // bytes, as in struct target
 };
-// The device's capacities in place of the row's, where code for the device is the row's; rates go with its multiprocessors.
+// Replaces the row's capacities by the device's, and scales rates by its number of multiprocessors. False, and t is unchanged, if code
+// for the device is compiled for another row.
 bool target_own(struct target *t, const struct target_facts *f);
-// The target for kernels that run on this device. It may be of another row that has all capabilities of the target:
-// blocks then have the smaller of both capacities, rates are the device's. ERR_TARGET where it lacks one, or has no row.
+// Adapts the target to a device on which its kernels will run. The device may be of another row if that has all
+// capabilities of the target. Capacities are then the smaller of both, and rates are the device's. ERR_TARGET if a capability is
+// missing, or the device has no row.
 int target_fit(struct target *t, const struct target_facts *f, struct err *e);
-// The name of the best target for this device; ERR_TARGET where none runs on it.
+// The name of the best target for this device; ERR_TARGET if none runs on it.
 int target_on(const struct target_facts *f, const char **name, struct err *e);
 #endif

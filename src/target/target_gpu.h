@@ -5,5 +5,5 @@
 #include "target/target.h"
 
 const char *gpu_doc(int i);
-struct target gpu_target(int i); // with the rates that a row leaves out
+struct target gpu_target(int i); // row i, completed by the rates that it leaves out
 #endif
