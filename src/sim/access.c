@@ -1,4 +1,4 @@
-// One access of a warp's lanes to memory: addresses, alignment, bounds, then the shadow (shadow.c) and the counts.
+// One memory access of a warp's lanes: addresses, alignment, bounds, then the shadow (shadow.c) and the counts.
 #include "sim/machine.h"
 
 #define EACH for (int l = 0; l < LANES; l++)

@@ -1,10 +1,10 @@
-// A tile kernel's results against a program in float64 (against.h).
+// Compares a tile kernel's results with a program in float64 (against.h).
 //
-// Accepted is a relative norm of the difference that the row of the buffer's type has (`kernel` of base/num.h), of narrow types 4
-// times their unit roundoff (fp16: 4 * 2^-11, about 2e-3): rounding the result takes about 0.4 of one, and a kernel that rounds values on its way (probabilities of
-// attention, activations between layers) some more, which for a net of 20 layers adds up to 2 or 3. A norm over many
-// elements does not see a few that are missing, so each is held against the program too: it may be 8 times as much off,
-// relative to itself and to the root mean square of all. If that fails, effects of underflow are allowed too (rt/underflow.c).
+// The bound on the relative norm of the difference is in the row of the buffer's type (`kernel` of base/num.h). For narrow types it is 4 times the
+// unit roundoff (fp16: 4 * 2^-11, about 2e-3). Rounding the result takes about 0.4 of a roundoff. A kernel that rounds intermediate values
+// (probabilities of attention, activations between layers) takes more, 2 or 3 for a net of 20 layers. A norm over many elements does not show a
+// few wrong ones. So each element is checked too: its error may be 8 times the bound, relative to itself plus the root mean square of all. If
+// that fails, effects of underflow are allowed for (rt/underflow.c).
 #include "front/front.h"
 #include "sim/against.h"
 #include "sim/tile_host.h"
@@ -16,18 +16,18 @@
 
 enum { LEAVES = LAY_LEAVES * TILE_LEVELS };
 
-struct against_buffer { // strides in elements of memory, the last leaf the fastest
+struct against_buffer { // extents and strides, in elements, of a buffer's dimensions; the last one is the fastest in row-major order
   int n;
   int64_t size, extent[LEAVES], stride[LEAVES];
 };
-struct against_feed { // a program input: elements of a buffer from `first` on
+struct against_feed { // the source of a program input: elements of a buffer from `first` on
   int buffer;
   int64_t first;
 };
 
-// ---- where elements are ----
+// ---- offsets of elements ----
 
-// Layouts count a nested dimension with its first mode fastest, buffers are counted with the last dimension fastest.
+// Extents and strides of a buffer. Within a nested dimension of a layout the first mode is the fastest; between dimensions the last one is.
 static int place(const struct tile_program *p, const struct tile_kernel *k, const int64_t *vars, int buf, struct against_buffer *out, struct err *e)
 {
   const struct tile_view *v = &k->views[k->buffers[buf].view];
@@ -56,7 +56,7 @@ static int64_t offset_of(const struct against_buffer *b, int64_t element)
   return at;
 }
 
-// ---- which tensor is which buffer ----
+// ---- pairs of tensors and buffers ----
 
 static const char *tensor_name(const struct graph *g, int t) { return g->tensors[t].name ? g->tensors[t].name : ""; }
 
@@ -69,7 +69,8 @@ static size_t stem(const char *name)
 
 static bool same_stem(const char *a, const char *b) { return stem(a) == stem(b) && !strncmp(a, b, stem(a)); }
 
-// Numbers of the buffers that the inputs stand for, as positions in a list: 0 for the first stem, and so on.
+// position[i]: the buffer of input i, as a position in the list of buffers. Inputs with the same name up to digits at the end share a buffer.
+// Returns the number of buffers.
 static int by_stem(const struct graph *g, int n, const int *in, int *position)
 {
   int stems = 0;
@@ -192,7 +193,7 @@ static void read_input(const void *arg, int input, int64_t from, int64_t to, dou
   for (int64_t i = from; i < to; i++) out[i - from] = num_one(t, data + offset_of(&a->buffer[f->buffer], f->first + i) * tile_types[t].bytes);
 }
 
-// Keeps the program's inputs, since a kernel may write to the same buffers.
+// Copies the buffers that the program reads, since the kernel may write to them.
 static void keep_inputs(struct against *a, struct arena *mem, void *const *data)
 {
   const void **kept = NEWS(mem, const void *, a->k->nbuffers + 1);
@@ -230,7 +231,7 @@ void against_close(struct against *a)
 
 // ---- comparing ----
 
-// NaN for NaN and an infinity for itself are right; nothing else is near them.
+// The error of an element. NaN for NaN and an infinity for itself have no error; for other values these have an infinite one.
 static double distance(double got, double want)
 {
   if (isnan(got) && isnan(want)) return 0;
@@ -238,7 +239,7 @@ static double distance(double got, double want)
   return isnan(off) ? INFINITY : off;
 }
 
-// Surveys the program's values.
+// Root mean square and zeros of the program's values, and whether all are equal.
 static void survey(const double *want, int64_t n, struct against_answer *out)
 {
   double norm = 0;
@@ -250,7 +251,7 @@ static void survey(const double *want, int64_t n, struct against_answer *out)
   out->typical = sqrt(norm / (double)MAX(n, 1));
 }
 
-// floor: of the norm of the difference, what underflow explains.
+// floor: the part of the norm of the difference that underflow can explain.
 static void compare(const struct against *a, int buf, const double *want, const void *data, double floor, struct against_answer *out)
 {
   enum tile_type t = a->k->buffers[buf].type;
@@ -269,7 +270,7 @@ static void compare(const struct against *a, int buf, const double *want, const 
   out->fine = sqrt(difference) <= out->bound * (norm > 0 ? norm : 1) + floor && !out->wrong;
 }
 
-// floor[t] of the program's output tensors; zeros where it cannot be had.
+// floor[t] of the program's output tensors; zeros if it cannot be computed.
 static const double *floors(const struct against *a, struct arena *mem)
 {
   double *floor = NEWS(mem, double, a->g->ntensors + 1);

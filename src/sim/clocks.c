@@ -1,4 +1,4 @@
-// Vector clocks: what a warp knows of what others have done.
+// Vector clocks: the accesses of other agents that happened before a warp's current step.
 #include "sim/machine.h"
 
 struct known sync_known(struct sim *s)
@@ -23,7 +23,7 @@ static void add_part(struct known to, struct sim_part x)
 {
   struct parts *p = to.parts;
   int n = 0;
-  for (int i = 0; i < p->n; i++) { // without those that are known to all by now, or that x replaces
+  for (int i = 0; i < p->n; i++) { // drops parts that the whole warp knows by now, and those that x replaces
     bool same = p->part[i].agent == x.agent && p->part[i].lanes == x.lanes;
     if (same)
       x.epoch = MAX(x.epoch, p->part[i].epoch);
@@ -32,7 +32,7 @@ static void add_part(struct known to, struct sim_part x)
   }
   p->n = n;
   if (x.epoch <= to.all[x.agent]) return;
-  if (n == PARTS) { // too many to remember: the oldest counts as published by its whole warp
+  if (n == PARTS) { // the table is full: the oldest counts as published by its whole warp
     sync_bump(&to.all[p->part[0].agent], p->part[0].epoch);
     memmove(p->part, p->part + 1, sizeof *p->part * (size_t)--p->n);
   }
@@ -56,7 +56,7 @@ void sync_tick(struct warp *w)
   s->stopped = true;
 }
 
-// The warp's own work, up to now, as others see it who take it over.
+// Adds the warp's own accesses up to now to the clocks `to`.
 void sync_done(struct warp *w, uint32_t *to)
 {
   sync_bump(&to[w->agent], EPOCH(w->clock, WHOLE));
@@ -72,7 +72,7 @@ void sync_own(struct warp *w, struct known to)
     add_part(to, (struct sim_part){w->agent, w->active, EPOCH(w->clock, WHOLE)});
 }
 
-// Lanes that others do not know of keep for themselves what they alone have waited for.
+// Merges the knowledge of some lanes into that of the whole warp.
 static void forget(struct warp *w)
 {
   if (w->some_lanes) sync_join(w->s, w->known, w->some);
@@ -82,7 +82,7 @@ static void forget(struct warp *w)
 void sync_some(struct warp *w)
 {
   if (w->some_lanes == w->active) return;
-  forget(w); // two parts of a warp at once: what one knows is taken as known to all
+  forget(w); // only one set of lanes is tracked: the knowledge of the previous one counts as the warp's
   sync_clear(w->s, w->some);
   w->some_lanes = w->active;
 }
@@ -115,7 +115,7 @@ void sync_warp(struct warp *w, uint32_t lanes)
   sync_tick(w);
 }
 
-// ---- between clusters, through atomics in global memory ----
+// ---- order between clusters, by atomics in global memory ----
 
 static struct channel *channel_at(struct sim *s, int buf, int64_t at)
 {
@@ -131,7 +131,7 @@ void sync_tell(struct warp *w, const struct sim_atom *a, int lane, int64_t at, b
 {
   struct sim *s = w->s;
   bool fenced = w->known.gpu[w->agent] > s->start;
-  if (!reads && !fenced) return; // nothing to tell
+  if (!reads && !fenced) return; // publishes nothing
   struct channel *c = channel_at(s, a->op[reads ? a->nout : 0].buf, at);
   uint32_t **told = &c->told[w->cta->number / s->cluster];
   if (fenced && !*told) *told = NEWS(s->mem, uint32_t, s->nagents);

@@ -1,4 +1,4 @@
-// Two results of a kernel held against each other.
+// Compares two results of a kernel.
 #include "sim/number.h"
 #include "sim/sim.h"
 
@@ -13,7 +13,7 @@ struct sim_difference sim_compare(enum tile_type t, const void *a, const void *b
     const char *pa = (const char *)a + (size_t)i * bytes, *pb = (const char *)b + (size_t)i * bytes;
     if (!memcmp(pa, pb, bytes)) {
       double same = num_one(t, pb);
-      norm += isinf(same) ? 0 : same * same; // equal infinities are equal; what is not a number stays none
+      norm += isinf(same) ? 0 : same * same; // equal infinities have no difference; NaN stays NaN
       continue;
     }
     double x = num_one(t, pa), y = num_one(t, pb);

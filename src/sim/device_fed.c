@@ -1,4 +1,4 @@
-// Special inputs of a kernel that reads what other kernels leave (device_fed.h).
+// Special inputs of a kernel that reads results of other kernels (device_fed.h).
 #include "sim/device_fed.h"
 
 struct graph *fed_graph(struct arena *mem, const struct graph *g, const struct fed *f, struct shrink_steps at_once, struct err *e)

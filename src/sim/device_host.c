@@ -1,8 +1,8 @@
 // A device program on this machine (device_host.h).
 //
-// Accepted is what sim/against.c accepts of a kernel: a relative norm of the difference as the row (`kernel` of base/num.h) has it of the
-// tensor's dtype in the graph (which rounds operands of tensor cores, wherever the result is kept), and of each element 8 times
-// that, relative to itself and to the root mean square of all. If that fails, effects of underflow are allowed too (rt/underflow.c).
+// Tolerances are those of sim/against.c. The bound on the relative norm of the difference is in the row (`kernel` of base/num.h) of the tensor's
+// dtype in the graph, in which operands of tensor cores are rounded, whatever the dtype in memory. The error of an element may be 8 times the
+// bound, relative to itself plus the root mean square of all. If that fails, effects of underflow are allowed for (rt/underflow.c).
 #include "sim/device_host.h"
 #include "eval/eval.h"
 #include "kern/kern.h"
@@ -12,9 +12,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { ALIGN = 256, SHRINKS = 8 }; // ALIGN as memory of a GPU
+enum { ALIGN = 256, SHRINKS = 8 }; // alignment of GPU memory; how often the inputs are scaled down at most
 
-static const double ABOVE_ZERO = 0.1; // of positive inputs: what is divided by them stays moderate; they shrink by less for the same reason
+static const double ABOVE_ZERO = 0.1; // least value of positive inputs, so that quotients by them stay moderate; they are also scaled down by less
 
 // ---- memory ----
 
@@ -26,7 +26,7 @@ static void *room(struct arena *mem, int64_t bytes)
 
 static void *poisoned(struct arena *mem, int64_t bytes) { return memset(room(mem, bytes), 0xff, (size_t)bytes); }
 
-// Place of element i of a tensor, counted row by row, in its buffer.
+// Offset in its buffer of element i of a tensor, in row-major order.
 static int64_t place_of(const struct device_host *h, int tensor, int64_t i)
 {
   return order_place(h->d->order ? &h->d->order[tensor] : NULL, &h->d->g->tensors[tensor].shape, i);
@@ -66,7 +66,7 @@ static void fill(const struct device_host *h)
   }
 }
 
-// Values in the dtypes of o->program.
+// Copies the given input values, which have the dtypes of o->program.
 static void copy_inputs(struct device_host *h)
 {
   const struct graph *g = h->d->g, *p = h->g = h->o->program;
@@ -99,7 +99,7 @@ static void allocate(struct device_host *h)
   memset(h->work, 0, (size_t)h->d->zeroed);
 }
 
-// A state is in the place of its output before the first launch.
+// Copies the initial values of states to the buffers of their outputs, in which kernels update them.
 static void put_states(const struct device_host *h)
 {
   const struct graph *g = h->d->g;
@@ -123,7 +123,7 @@ static void read_input(const void *arg, int input, int64_t from, int64_t to, dou
   }
 }
 
-// The kernel graph with everything that kernels leave as outputs.
+// The reference is the kernel graph, with the results of all kernels as outputs.
 static int own_reference(struct device_host *h, struct err *e)
 {
   const struct graph *g = h->d->g;
@@ -203,7 +203,7 @@ static double at_operand(const struct device_host *h, const struct launch *l, in
   return element(h, &l->arg[blas_index(&l->mul, o)], batch * s[0] + row * s[1] + col * s[2]);
 }
 
-// The library's epilogue of a sum of products.
+// Applies the library's epilogue to a sum of products.
 static double ended(const struct device_host *h, const struct launch *l, double sum, int64_t batch, int64_t row, int64_t col)
 {
   const enum op act = lower_epilogue_act(l->mul.epilogue);
@@ -283,7 +283,7 @@ bool device_host_counters_zero(const struct device_host *h)
 
 // ---- comparing ----
 
-// floor: of the norm of the difference, what underflow explains.
+// floor: the part of the norm of the difference that underflow can explain.
 static void compare(const struct device_host *h, const struct launch_arg *a, const double *want, double floor, struct device_answer *r)
 {
   double norm = 0, difference = 0, furthest = -1;
@@ -301,7 +301,7 @@ static void compare(const struct device_host *h, const struct launch_arg *a, con
   r->fine = sqrt(difference) <= r->bound * (norm > 0 ? sqrt(norm) : 1) + floor && !r->wrong;
 }
 
-// By tensor of h->g; zeros where they cannot be had.
+// The floors by tensor of h->g; zeros if they cannot be computed.
 static const double *find_floors(const struct device_host *h)
 {
   double *floor = NEWS(h->mem, double, h->g->ntensors + 1);
@@ -311,7 +311,7 @@ static const double *find_floors(const struct device_host *h)
   return floor;
 }
 
-// The tensor of h->g that the launch's argument is; -1: none.
+// The tensor of h->g for a launch's argument; -1: none.
 static int tensor_of(const struct device_host *h, const struct launch_arg *a)
 {
   if (h->own) return a->tensor;

@@ -1,4 +1,4 @@
-// device_host: a device program (lower/lower.h) in this machine's memory: kernels by the interpreter, products by a loop.
+// device_host: a device program (lower/lower.h) in this machine's memory. Kernels run in the interpreter, library products in a loop.
 // Results of every launch are compared with the kernel graph in float64.
 #ifndef MICA_SIM_DEVICE_HOST_H
 #define MICA_SIM_DEVICE_HOST_H
@@ -10,50 +10,50 @@
 struct device_host {
   struct arena *mem;
   const struct device_program *d;
-  void **in, **out; // by the program's inputs and outputs
+  void **in, **out; // buffers by input and output of the program
   enum tile_type *in_type;
-  int *in_tensor; // of the kernel graph
+  int *in_tensor; // by input: tensor of the kernel graph
   char *work;
-  double scale;                     // of the random inputs
-  const struct device_host_opts *o; // while it is opened
+  double scale;                     // factor of the random inputs
+  const struct device_host_opts *o; // set during device_host_open only
   const enum dtype *dtype;
   stop_flag stop;
-  const struct graph *g; // the reference: the kernel graph, what is between kernels an output too; or another program
+  const struct graph *g; // the reference: another program, or the kernel graph with all results of kernels as outputs
   bool own;              // g is that kernel graph
   struct reference64 reference;
 };
-struct device_answer { // a tensor that a launch wrote
+struct device_answer { // comparison of a tensor that a launch wrote
   const char *name;
-  int launch, tensor;      // of the kernel graph
-  int output;              // of the program, or -1
-  int64_t elements, wrong; // beyond the tolerance of one element
-  int64_t worst;
-  double got, want;       // there
-  double relative, bound; // ||kernel - graph|| / ||graph||, and the most that is accepted
-  bool fine;
+  int launch, tensor;      // number of the launch; tensor of the kernel graph
+  int output;              // number of the program's output, or -1
+  int64_t elements, wrong; // number of elements, and of those beyond the tolerance of one element
+  int64_t worst;           // index of the element with the largest error
+  double got, want;        // its values
+  double relative, bound;  // ||kernel - graph|| / ||graph||, and its bound
+  bool fine;               // within the tolerances
 };
 
 struct device_host_opts {
   const struct graph *program;  // the reference, or NULL for the kernel graph itself
-  const bool *positive;         // by input of the program: its values are; or NULL
-  const double *size;           // by input of the program: its values are smaller by this factor; or NULL
-  const enum dtype *dtype;      // by tensor of the kernel graph: how exact it must be; NULL: as its dtype
-  const struct buffers *inputs; // values of `program`'s inputs, row by row; NULL: random ones. With them nothing is evaluated
+  const bool *positive;         // by input of the program: its random values are positive; or NULL
+  const double *size;           // by input of the program: factor of its random values; or NULL
+  const enum dtype *dtype;      // by tensor of the kernel graph: the dtype that gives its tolerance; NULL: its own
+  const struct buffers *inputs; // row-major values of `program`'s inputs; the reference is then not evaluated. NULL: random ones
   uint64_t seed;
-  stop_flag stop; // of the reference, or NULL
+  stop_flag stop; // stops the evaluation of the reference; or NULL
 };
-// Random normal inputs, times the largest of 1, 1/4, 1/16, .. that keeps the reference in the range of its dtypes. To be closed
-// after an error too.
+// Sets up memory, inputs and the reference. Inputs are normal, times the largest of 1, 1/4, 1/16, .. that keeps the reference in the range of its
+// dtypes. Must be closed after an error too.
 int device_host_open(struct device_host *h, struct arena *mem, const struct device_program *d, const struct device_host_opts *o, struct err *e);
 void device_host_close(struct device_host *h);
-// Launch number i after those before it. The report is empty for products. Buffers that it writes and does not read
-// hold not-a-number before.
+// Runs launch number i; earlier ones must have run. The report is empty for products. Buffers that the launch writes and
+// does not read have NaN before.
 int device_host_launch(struct device_host *h, int i, struct sim_report *r, stop_flag stop, struct err *e);
-// Output i, row by row, in the dtype that it has in the reference. False: no launch writes it.
+// Copies output i to `out` in row-major order, in the dtype of the reference. False: no launch writes it.
 bool device_host_output(const struct device_host *h, int i, void *out);
-// Compares the results of launch i for which the reference has values: at most `most`. Returns how many.
+// Compares at most `most` results of launch i for which the reference has values. Returns their number.
 int device_host_compare(const struct device_host *h, int i, int most, struct device_answer *out);
-bool device_host_counters_zero(const struct device_host *h);             // as every launch must leave them
+bool device_host_counters_zero(const struct device_host *h);             // every launch must leave its counters at zero
 void device_answer_text(const struct device_answer *a, struct str *out); // a line
 
 #endif

@@ -1,4 +1,4 @@
-// Kernels of a device program in the interpreter, one by one (device_proof.h).
+// Checks the kernels of a device program in the interpreter, one by one (device_proof.h).
 #include "sim/device_proof.h"
 #include "sim/device_fed.h"
 #include "verify/verify.h"
@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-// Element operations of a kernel that is run, and of one that is run again on special inputs. A product runs 1.0e9 a second (`mica tile run
-// kernels/gemm_sm80.tile`), so 0.8 s.
+// Most element operations of a kernel that is run, and of one that is also run on special inputs. The interpreter does 1.0e9 a second in products
+// (`mica tile run kernels/gemm_sm80.tile`), so the first limit is 0.8 s.
 static const double MOST_WORK = 8e8, MOST_SPECIAL = 2e7;
 
 struct proving {
@@ -20,17 +20,17 @@ struct proving {
   const char **why;
 };
 
-struct lone { // a kernel as a kernel graph of its own
+struct lone { // one kernel as a kernel graph
   struct graph *g;
-  enum dtype *store, *dtype; // by tensor of g: as in the whole graph
-  struct order *order;       // the same
+  enum dtype *store, *dtype; // by tensor of g: its dtypes in memory and in the whole graph
+  struct order *order;       // by tensor of g: its order in memory
   struct fed fed;            // its inputs
-  bool *positive;            // by input, of random ones: what another kernel left, but for parts of f32 (legal/parts.c)
-  double *size;              // by input: a later part of f32 is smaller by 8 bits
+  bool *positive;            // by input: random values are positive. True for results of other kernels, except parts of f32 (legal/parts.c)
+  double *size;              // by input: factor of random values. Each later part of f32 is smaller by 8 bits
   int *at;                   // by tensor of the whole graph: tensor of g, or -1
 };
 
-// ---- a kernel by itself ----
+// ---- a kernel as a graph ----
 
 static void same_types(struct lone *l, const struct lower_plan *p, int t)
 {
@@ -38,7 +38,7 @@ static void same_types(struct lone *l, const struct lower_plan *p, int t)
   l->order[l->at[t]] = p->order ? p->order[t] : (struct order){-1, false};
 }
 
-// Brings a kernel's operand: an input, an index, or a view of one.
+// Adds a kernel's operand: an input, an index, or a view of one.
 static int bring(struct lone *l, const struct lower_plan *p, int t, struct err *e)
 {
   const struct node *n = &p->g->nodes[p->g->tensors[t].node];
@@ -66,7 +66,7 @@ static int bring_kernel(struct lone *l, const struct lower_plan *p, int node, st
     TRY(bring(l, p, n->in[k], e));
     in[k] = l->at[n->in[k]];
   }
-  if (node_updated(n) >= 0) l->g->tensors[l->at[graph_root(p->g, node_updated(n))]].state = true; // written in its place
+  if (node_updated(n) >= 0) l->g->tensors[l->at[graph_root(p->g, node_updated(n))]].state = true; // updated in place
   TRY(graph_nest(l->g, graph_copy(l->g->mem, n->sub), n->nin, in, n->at, &first, e));
   for (int k = 0; k < n->nout; k++) l->at[n->out + k] = first + k, same_types(l, p, n->out + k);
   return OK;
@@ -91,9 +91,9 @@ static int alone(struct arena *mem, const struct lower_plan *p, const struct low
   return OK;
 }
 
-// ---- what it takes ----
+// ---- cost of a run ----
 
-// Operations on elements of one kernel, roughly.
+// Approximate number of element operations.
 static double work(const struct graph *g)
 {
   double sum = 0;
@@ -112,7 +112,7 @@ static double work(const struct graph *g)
   return sum;
 }
 
-// ---- the same way to make it ----
+// ---- the choice for fewer blocks ----
 
 static int alike(const struct choice *a, const struct choice *b)
 {
@@ -121,7 +121,7 @@ static int alike(const struct choice *a, const struct choice *b)
   return same;
 }
 
-// A knob may be out of place where there are few blocks: then the most similar choice that there is.
+// The wanted choice, or the most similar one if its knobs do not suit the smaller number of blocks. NULL: none has its scheme.
 static const struct choice *nearest(struct arena *mem, const struct lower_plan *p, const struct choice *want)
 {
   const struct lower_unit *u = &p->unit[0];
@@ -153,7 +153,7 @@ static int check_unit(struct proving *w, struct device_host *h, const struct low
   }
   int n = device_host_compare(h, 0, (int)COUNT(a), a);
   for (int i = 0; i < n; i++) {
-    w->out->relative = MAX(w->out->relative, a[i].bound > 0 ? a[i].relative / a[i].bound : a[i].relative); // whole numbers are exact
+    w->out->relative = MAX(w->out->relative, a[i].bound > 0 ? a[i].relative / a[i].bound : a[i].relative); // the bound of whole numbers is 0
     if (a[i].fine) continue;
     *w->why = arena_printf(w->mem, "%s (%s): relative error %.3g, %lld elements wrong; element %lld is %g, not %g", u->name, how, a[i].relative,
                            (long long)a[i].wrong, (long long)a[i].worst, a[i].got, a[i].want);
@@ -163,7 +163,7 @@ static int check_unit(struct proving *w, struct device_host *h, const struct low
   return *w->why = arena_printf(w->mem, "%s (%s) does not leave its counters at zero", u->name, how), NO;
 }
 
-// The kernel on one set of special inputs.
+// Checks the kernel on one set of special inputs.
 static int check_unit_special(struct proving *w, struct arena *mem, const struct device_program *d, const struct graph *g, const struct buffers *b,
                               const struct lower_unit *u, struct err *e)
 {
@@ -193,7 +193,7 @@ static int check_unit_special(struct proving *w, struct arena *mem, const struct
 
 static enum dtype coarser(enum dtype a, enum dtype b) { return num_rows[a].tolerance >= num_rows[b].tolerance ? a : b; }
 
-// Numbers are as large, and results as exact, as the dtype allows that rounds a tensor most: where it is kept, or in the whole graph.
+// The graph with the coarser of each tensor's two dtypes, in memory and in the whole graph. It limits the size of numbers and gives the tolerance.
 static const struct graph *rounded_most(struct arena *mem, const struct graph *from, const struct lone *l)
 {
   struct graph *g = graph_copy(mem, from);
@@ -215,10 +215,11 @@ static bool computes(const struct graph *g, enum abstract kind)
   return yes;
 }
 
-// An exponential that is 0 in its dtype and not in float64 makes NaN of an infinity that a product multiplies it by: no mistake of the kernel.
+// Does the kernel multiply exponentials in a product? An exponential may be 0 in its dtype and not in float64. Its product with an infinity is then
+// NaN, which is no error of the kernel.
 static bool weighs(const struct graph *g) { return computes(g, AE_EXP) && (computes(g, AE_MATMUL) || computes(g, AE_CONCAT_MATMUL)); }
 
-// whole: the graph that feeds the kernel what it reads; NULL where it reads inputs only.
+// whole: the graph that computes the kernel's inputs; NULL if it reads only inputs of the program.
 static int run_special(struct proving *w, struct arena *mem, const struct device_program *d, const struct lone *l, const struct graph *whole,
                        const struct lower_unit *u, struct err *e)
 {
@@ -248,8 +249,8 @@ static int make_lone(struct proving *w, struct arena *mem, const struct lone *l,
   return *chosen ? lower_make(mem, p, (struct choice[]){**chosen, {0}}, d, e) : OK;
 }
 
-// Most special values cannot be what a kernel leaves, such as a sum of exponentials: a kernel that reads others' results gets what these make
-// of special inputs.
+// Most special values cannot be the result of a kernel: a sum of exponentials is never negative. A kernel that reads results of others is therefore
+// run on the values that these compute from special inputs.
 static int run_fed(struct proving *w, struct arena *mem, const struct lone *of_whole, const struct lower_unit *u, const struct choice *want,
                    struct err *e)
 {
@@ -301,7 +302,7 @@ static int prove_unit(struct proving *w, int i, struct err *e)
     else
       status = run(w, &mem, &l, g, u, &w->pick[i], e), w->out->full += full;
   }
-  if (e->status && e->at.file) e->at.file = arena_strdup(w->mem, e->at.file); // the name of a text that is forgotten
+  if (e->status && e->at.file) e->at.file = arena_strdup(w->mem, e->at.file); // the name would be freed with the text
   arena_close(&mem);
   return status;
 }

@@ -1,23 +1,23 @@
-// device_proof: are the kernels of a device program right? Each is run in the interpreter, by itself, with the tiles and the
-// knobs that it has but fewer blocks and iterations, and held against its block graph in float64: on random inputs, and where that takes little,
-// on inputs with NaN, infinities and the like, or on what the kernels before it make of these. That what the kernel graph
-// computes is the program is another matter: the verifier's.
+// device_proof: checks the kernels of a device program. Each kernel is run alone in the interpreter, with its own tiles and knobs but fewer blocks and
+// iterations, and compared with its block graph in float64. Inputs are random. If that is cheap enough, the kernel is also run on special
+// inputs, such as NaN and infinities, or on values that the kernels before it compute from these. The verifier, not this check, shows
+// that the kernel graph computes the program.
 #ifndef MICA_SIM_DEVICE_PROOF_H
 #define MICA_SIM_DEVICE_PROOF_H
 
 #include "sim/device_host.h"
 
 struct device_proof {
-  int kernels, run, full;   // without products; run in the interpreter; of these at full size
-  int64_t blocks, elements; // that were run; operations on elements
-  double relative;          // the largest error, as a part of what is accepted
-  int64_t held, special;    // of kernels that ran on special inputs too (rt/special.c): elements that were compared, of all
+  int kernels, run, full;   // kernels, without library products; those run in the interpreter; those run at full size
+  int64_t blocks, elements; // blocks that were run; operations on elements
+  double relative;          // the largest error, as a fraction of the bound
+  int64_t held, special;    // runs on special inputs (rt/special.c): number of elements compared, and of all elements
   double seconds;
-  const char *note; // what was not run and why; "" where everything was
+  const char *note; // kernels that were not run, with reasons; "" if all were
 };
-// device_small.c: the same graph with fewer slices to choose from, where its choices are of inputs; tensors keep their numbers.
+// device_small.c: the same graph with fewer slices in inputs from which data choose; tensors keep their numbers.
 struct graph *device_fewer_slices(struct arena *mem, struct graph *g);
-// Unit `only`, or all of them where it is -1. NO with the reason in *why where a kernel is wrong; an error where it could not be told.
+// Checks unit `only`, or all units if it is -1. NO, with the reason in *why, if a kernel is wrong. An error if the check could not be made.
 int device_prove(struct arena *mem, const struct lower_plan *p, const struct choice *pick, int only, uint64_t seed, stop_flag stop,
                  struct device_proof *out, const char **why, struct err *e);
 

@@ -1,16 +1,16 @@
-// Kernels in which data choose elements, with fewer slices to choose from (device_proof.h): a table of words, or the rows of a cache, may be more
-// than the interpreter can hold. Indices that an input holds get a range as small.
+// Kernels with data-dependent indices, with fewer slices in the indexed tensors (device_proof.h). An embedding table or a cache may be larger than the
+// interpreter's memory. The range of the index input is reduced in the same way.
 #include "sim/device_proof.h"
 #include "ir/ir.h"
 
-enum { SLICES = 256, ALIGNED = 64 }; // how many are enough; what divides the extents before and after alike
+enum { SLICES = 256, ALIGNED = 64 }; // least number of slices; the new extent is equal to the old one modulo ALIGNED
 
 struct shrinking {
   const struct graph *g;
-  int64_t enough;  // slices for any of the choices
-  int64_t *extent; // by tensor: of the dimension, 0: as it is
+  int64_t enough;  // number of slices that is enough for every choice
+  int64_t *extent; // by tensor: new extent of dimension dim; 0: unchanged
   int *dim;
-  int64_t *most; // by tensor: the largest index, or -1
+  int64_t *most; // by tensor: new largest index; -1: unchanged
 };
 
 static const struct node *input_of(const struct graph *g, const struct node *n, int tile)
@@ -20,7 +20,7 @@ static const struct node *input_of(const struct graph *g, const struct node *n, 
   return input && input->op == OP_INPUT ? input : NULL;
 }
 
-// Is the tensor read as what is chosen from along the dimension, or as an index (dim -1), and as nothing else?
+// Is the tensor only read as a source indexed along dimension dim, or, for dim -1, only as an index?
 static bool only_so(const struct graph *g, int tensor, int dim)
 {
   bool only = true;
@@ -72,7 +72,7 @@ static int input(const struct shrinking *s, struct graph *to, const struct node 
   return graph_input_as(to, NULL, t.dtype, &t, n->at, out, e);
 }
 
-// The tiles are those of the tensors as they are now.
+// Rebuilds a block graph; the shapes of its tiles follow from the new shapes of the tensors.
 static int block(struct graph *to, const struct node *n, int *map, struct err *e)
 {
   struct graph *sub = graph_new(to->mem, BLOCK, n->sub->name);

@@ -1,5 +1,5 @@
-// A lowered kernel as a row of steps with jumps, and its specs as compiled atoms: expressions become slots, layouts
-// inside a fragment or a tile become tables of offsets. Bodies of decomposed specs are inlined.
+// Compiles a lowered kernel to a list of steps with jumps, and its specs to atoms. Expressions become slots; layouts within
+// a fragment or a tile become tables of offsets. Bodies of decomposed specs are inlined.
 #include "sim/machine.h"
 
 static int add_step(struct sim *s, struct sim_step x)
@@ -80,7 +80,7 @@ static const int32_t *tv_table(struct sim *s, const struct instr_operand *o, int
   return table(s, o->tv, threads * o->count);
 }
 
-// The members of the group, relative to its offset, by all levels of its layout.
+// The threads of the group relative to its offset, in the order of all levels of its layout.
 static void members(struct sim *s, const struct tile_group *g, struct sim_atom *a)
 {
   int n = 1, *list = NEWS(s->mem, int, TILE_THREADS);
@@ -117,7 +117,7 @@ static int atom_add(struct sim *s, const struct tile_spec *spec, struct loc at)
   return OK;
 }
 
-// value(%v): an atom without an instruction, for its address.
+// value(%v): an atom without an instruction, which has the address.
 static int value_add(struct sim *s, const struct tile_stmt *t)
 {
   static const struct tile_spec reads = {.kind = SPEC_MOVE, .name = "value"};
@@ -166,7 +166,7 @@ static int loop(struct sim *s, const struct tile_stmt *t)
   int head = add_step(s, test);
   if (block(s, t->body)) return s->status;
   next.jump = head;
-  int last = add_step(s, next); // may move the steps
+  int last = add_step(s, next); // may reallocate s->steps
   s->steps[head].jump = last + 1;
   return OK;
 }
@@ -206,7 +206,7 @@ static int statement(struct sim *s, const struct tile_stmt *t)
   if (t->kind == STMT_IF) return condition(s, t);
   if (t->kind == STMT_ALLOC) return allocate(s, t, t->view);
   if (t->kind == STMT_SPEC) return spec(s, t);
-  return OK; // names for views and groups do nothing
+  return OK; // definitions of views and groups need no step
 }
 
 static int block(struct sim *s, int i)

@@ -1,6 +1,6 @@
-// Groups of asynchronous copies: cp.async and bulk copies of a warp, products of a warpgroup. A group has a clock;
-// copies are done when somebody has waited for their group or a later one. Data that cp.async has copied are then known
-// to the lane that copied them, and to others after a barrier.
+// Groups of asynchronous operations: cp.async and bulk copies of a warp, products of a warpgroup. A group has a clock.
+// Copies are complete when a thread has waited for their group or a later one. Data copied by cp.async are then visible to
+// the lane that copied them, and to others after a barrier.
 #include "sim/machine.h"
 
 void sync_open(struct warp *w, struct groups *g)
@@ -12,14 +12,14 @@ void sync_open(struct warp *w, struct groups *g)
 
 static void push(struct groups *g, uint32_t clock, uint32_t lanes)
 {
-  if (g->n == GROUPS) memmove(g->g, g->g + 1, sizeof *g->g * (size_t)--g->n); // done when the next one is
+  if (g->n == GROUPS) memmove(g->g, g->g + 1, sizeof *g->g * (size_t)--g->n); // the table is full: the oldest group completes with the next one
   g->g[g->n++] = (struct group){clock, lanes};
   g->used = false;
 }
 
 static void commit(struct warp *w, struct groups *g) { push(g, g->used ? g->clock : 0, w->active); }
 
-// The clock up to which groups are done when the n newest of these lanes may still run.
+// The clock up to which groups are complete if the n newest groups of these lanes may still be pending.
 static uint32_t wait_for(struct warp *w, const struct sim_atom *a, struct groups *g)
 {
   int64_t keep = code_eval(w, a->arg)->v[__builtin_ctz(w->active)];

@@ -40,7 +40,7 @@ enum go sem_shfl(struct warp *w, const struct sim_atom *a)
   return GO_ON;
 }
 
-// Step by step with the lane at a distance, every sum rounded: all lanes of the group end with the same bits.
+// Combines each lane with the lane at a distance, one distance after the other, and rounds every result. All lanes of the group get the same bits.
 enum go sem_reduce_warp(struct warp *w, const struct sim_atom *a)
 {
   enum tile_type t = a->op[0].type;

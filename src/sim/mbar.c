@@ -1,8 +1,8 @@
-// mbarriers: a phase is over when all arrivals that were announced have come and all bytes that were announced are
-// copied. The object lives beside shared memory, by the address of its eight bytes.
+// mbarriers: a phase completes when all expected arrivals and all expected bytes have come. The state is kept outside of
+// shared memory, by the address of the eight bytes.
 #include "sim/machine.h"
 
-// Addresses of the lanes of the mask; what can not be reached is reported and leaves x->mask.
+// Computes the addresses for the lanes of the mask. Invalid ones are reported and removed from x->mask.
 static void reach(struct warp *w, const struct sim_atom *a, int o, uint32_t mask, struct cta *there, struct access *x)
 {
   struct walk it = walk_begin(w, a);
@@ -21,7 +21,7 @@ static struct mbar *at(const struct access *x, int lane)
   return &access_home(x, lane)->mbars[s->mbar_of[(s->sh[x->op->buf].offset + x->at[lane]) / 8]];
 }
 
-// Initialized, as far as this lane can know; NULL: reported.
+// The mbarrier, if its initialization happened before for this lane. NULL: an error has been reported.
 static struct mbar *usable(struct access *x, int lane)
 {
   struct mbar *b = at(x, lane);
@@ -76,7 +76,7 @@ static void settle(struct warp *w, struct mbar *b)
 
 bool mbar_ready(const struct mbar *b, uint32_t parity) { return (b->phase & 1) != parity; }
 
-// Passes the warp's knowledge to those who wait.
+// Publishes the warp's knowledge to the threads that wait.
 static void publish(struct warp *w, struct mbar *b, bool copies)
 {
   sync_join(w->s, b->acc, w->known);
@@ -85,11 +85,11 @@ static void publish(struct warp *w, struct mbar *b, bool copies)
   if (copies) sync_bump(&b->acc.all[w->cp.agent], EPOCH(w->cp.clock, WHOLE));
 }
 
-// All lanes arrive once; each announces bytes[lane] more. `copies`: when the copies that the thread has begun are done.
+// Every active lane arrives once and expects bytes[lane] more bytes. `copies`: the arrival takes effect when the thread's cp.async copies complete.
 static void arrive(struct warp *w, const struct sim_atom *a, const int64_t *bytes, bool copies)
 {
   struct access x;
-  struct mbar *last = NULL; // has been told already
+  struct mbar *last = NULL; // the mbarrier published to last
   reach(w, a, 0, FULL, NULL, &x);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     int lane = __builtin_ctz(m);
@@ -115,7 +115,7 @@ enum go sem_mbar_arrive(struct warp *w, const struct sim_atom *a)
   return GO_ON;
 }
 
-// Writes are not ordered by it, so that blocks of the cluster must not move data but by TMA.
+// It does not order writes, so blocks of the cluster may exchange data by TMA only.
 enum go sem_mbar_leave(struct warp *w, const struct sim_atom *a)
 {
   w->s->leaves = true;

@@ -1,4 +1,4 @@
-// Numbers of the element types, 32 lanes at a time, with the rounding of the GPU: to nearest, ties to even.
+// Conversions of element types, 32 lanes at a time, rounded as on the GPU: to nearest, ties to even.
 #ifndef MICA_SIM_NUMBER_H
 #define MICA_SIM_NUMBER_H
 
@@ -9,7 +9,7 @@ void num_load(enum tile_type t, const void *p, double out[32]);
 void num_store(enum tile_type t, const double in[32], void *p);
 void num_load_int(enum tile_type t, const void *p, int64_t out[32]);
 void num_store_int(enum tile_type t, const int64_t in[32], void *p);
-void num_load_float(enum tile_type t, const void *p, float out[32]); // of floating-point types of at most 32 bits
+void num_load_float(enum tile_type t, const void *p, float out[32]); // floating-point types of at most 32 bits
 void num_store_float(enum tile_type t, const float in[32], void *p);
 double num_one(enum tile_type t, const void *p);
 void num_set(enum tile_type t, double x, void *p);

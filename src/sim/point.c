@@ -1,6 +1,6 @@
 // Elementwise instructions: fused multiply-add, unary and binary operators, reductions of one thread, constants.
-// Operators are computed in double as pointwise.def writes them, on 32 lanes at a time, and rounded to the type of the
-// result; on integers in 64 bits.
+// Operators are computed in double by the expressions of pointwise.def, on 32 lanes at a time, and rounded to the type of
+// the result. Integers are computed in 64 bits.
 #include "base/order.h"
 #include "base/parts.h"
 #include "sim/machine.h"
@@ -77,7 +77,7 @@ void point_binary(int op, enum tile_type t, const void *a, const void *b, void *
   }
 }
 
-// `width` elements a lane computed; those that come from memory or go there are moved besides.
+// Counts `width` computed elements per active lane. Elements read from or written to memory are counted as moved too.
 static void worked(struct warp *w, const struct sim_atom *a, int width, int64_t flops)
 {
   int64_t lanes = __builtin_popcount(w->active), moved = 0;
@@ -186,7 +186,7 @@ enum go sem_fma(struct warp *w, const struct sim_atom *a)
   return GO_ON;
 }
 
-// The first modes run over what is folded; the result is rounded after every step, as the instruction does.
+// The first modes are the reduced ones. The result is rounded after every step, as by the instruction.
 enum go sem_reduce(struct warp *w, const struct sim_atom *a)
 {
   const struct sim_operand *to = &a->op[0], *from = &a->op[1];

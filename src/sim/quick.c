@@ -1,15 +1,15 @@
-// The shadow of what nearly every access is (shadow.c says what a shadow is): by threads, through the generic proxy, not
-// atomic, after one that is known to be over or by the same lane, and reads of what was written to the same buffer. Each
-// function takes lanes as long as that holds for them; it reports nothing, and the lane that it stops at has left no trace.
-// All lanes side by side, one cell each, are taken at once where one agent wrote, or nobody.
+// Fast paths of the shadow (shadow.c) for the common kind of access. It is made by threads through the generic proxy, and is not
+// atomic. Earlier accesses happened before it or are by the same lane, and reads are of data written to the same buffer. Each
+// function handles lanes up to the first one of another kind, whose shadow it leaves unchanged. It reports no errors. If all
+// lanes have adjacent addresses, one cell each, and at most one agent wrote there, they are handled together.
 #include "sim/machine.h"
 
 bool quick_may(const struct access *x) { return !x->async && !x->atomic && !x->w->s->in->slow; }
 
-// Whose own epochs are in order lane by lane: nobody's where all lanes access together.
+// The agent whose accesses by the same lane are ordered: the warp, or none if all lanes access together.
 static int own_agent(const struct access *x) { return x->whole ? -1 : x->w->agent; }
 
-// Known to be over, or of the lane of `stamp`.
+// Did the access with this epoch happen before, or was it made by the lane of `stamp`?
 static inline bool over(const uint32_t *known, int own, uint32_t epoch, int agent, uint32_t stamp)
 {
   return (epoch <= known[agent]) | ((agent == own) & (((epoch ^ stamp) & WHOLE) == 0));
@@ -24,16 +24,16 @@ static inline struct quick_span span_of(const struct access *x, const struct sbu
   return (struct quick_span){b->cell + (from >> b->shift), b->cell + ((from + x->bytes - 1) >> b->shift)};
 }
 
-// The first of a row's cells; -1: lanes are not side by side, or not with a cell each.
+// The first cell of a row of lanes. -1: addresses are not adjacent, or a lane has not exactly one cell.
 static int64_t row_cell(const struct access *x, const struct sbuf *b)
 {
   struct quick_span c = span_of(x, b, 0);
   return x->row && x->mask == FULL && !x->whole && x->one < 0 && x->bytes == 1 << b->shift && c.first == c.last ? c.first : -1;
 }
 
-struct writes { // of a row of cells
+struct writes { // the last writes of a row of cells
   uint32_t least, most;
-  bool same; // all by one agent, at one site
+  bool same; // all were by one agent, at one site
 };
 static struct writes row_writes(const struct shadow *h, int64_t c)
 {
@@ -63,7 +63,7 @@ static bool row_read(const struct access *x, const struct shadow *h, uint32_t *m
   return true;
 }
 
-// All lanes anywhere, a cell each: nothing that one of them reads makes a difference to another.
+// Reads of all lanes at any addresses, one cell each. Reads do not affect each other, so they are checked together.
 static bool all_read(const struct access *x, const struct shadow *h, uint32_t *mine, const struct sbuf *b)
 {
   if (x->whole || x->one >= 0 || x->bytes != 1 << b->shift) return false;
@@ -149,7 +149,7 @@ uint32_t quick_writes(const struct access *x, struct shadow *h, uint32_t m)
   return 0;
 }
 
-// Whether the cell was written or read in the running cluster and the access is over, or never.
+// Did the last access to the cell happen before this one, within the running cluster, or was there none?
 static inline bool cell_over(const struct access *x, uint32_t epoch, int agent, int own, uint32_t stamp)
 {
   return (epoch == 0) | ((epoch > x->w->s->start) & over(x->w->known.all, own, epoch, agent, stamp));
@@ -160,7 +160,7 @@ static inline void cell_write(struct gcell *c, uint32_t stamp, uint16_t agent, u
   *c = (struct gcell){.write = stamp, .wagent = agent, .ragent = c->ragent, .site = site};
 }
 
-// The first write of a row of cells, which nobody has read.
+// Handles a write to a row of cells that have been neither written nor read.
 static bool row_fresh(const struct access *x, const struct gbuf *b)
 {
   if (!x->write || !x->row || x->mask != FULL || x->whole || x->one >= 0 || x->bytes != 1 << b->shift) return false;

@@ -1,5 +1,5 @@
-// Registers: [element][lane] for every buffer of a warp, a mark of the lanes that have written each element, and what
-// asynchronous products still read or write.
+// Registers: [element][lane] for every buffer of a warp, a mask of the lanes that have written each element, and the ranges
+// that asynchronous products still read or write.
 #include "sim/machine.h"
 
 void *regs_at(struct warp *w, const struct sim_operand *op, int64_t element)

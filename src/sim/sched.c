@@ -1,6 +1,6 @@
-// Warps of a cluster in turn, each until it waits. When none can go on and some have not ended, they never will: the
-// error says who stands where. It is a divergent barrier where the missing threads have ended or wait at another
-// barrier of the block.
+// Runs the warps of a cluster in turn, each until it waits. If none can continue and some have not ended, it is a deadlock,
+// and the error lists where each warp waits. If the missing threads have ended or wait at another barrier of the block, the
+// error is a divergent barrier.
 #include "sim/machine.h"
 
 static bool turn(struct sim *s, bool *left)
@@ -51,7 +51,7 @@ static void describe(const struct sim *s, const struct warp *w, struct str *out)
   }
 }
 
-// Of the warps that could still come, does each wait at a barrier too?
+// Does every warp that has not ended wait at a barrier?
 static bool divergent(const struct sim *s)
 {
   for (int c = 0; c < s->cluster; c++)

@@ -1,4 +1,4 @@
-// Which function does what an instruction means: the interpreter's half of a row of instr.def.
+// The function that executes each semantics of instr.def.
 #include "sim/machine.h"
 
 sem_fn sem_find(enum sem sem)

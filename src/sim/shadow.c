@@ -1,11 +1,10 @@
-// Who wrote and read what, and when: reads of what was never written, and races by happens-before, as FastTrack finds
-// them (Flanagan and Freund, 2009), with a column of last reads for every agent that reads. Shared memory has cells for
-// each block of a cluster; what is older than the block does not exist. A global buffer that the kernel writes has
-// cells too, which say from which cluster an access came: blocks are ordered only by what they tell one another through
-// atomics.
+// The last writes and reads of each cell. They show reads of uninitialized memory, and races by the happens-before
+// relation, as in FastTrack (Flanagan and Freund, 2009). Each agent that reads has a column of its last reads. Shared memory
+// has cells for each block of a cluster; accesses before the start of the block are ignored. A global buffer that the kernel
+// writes has cells too. Their epochs tell the cluster of an access: blocks are ordered only by atomics.
 //
-// Lanes of a warp: what different lanes do is ordered by a barrier between, as for any threads; shuffles and
-// tensor-core instructions order no memory (PTX, memory consistency model).
+// Accesses of different lanes of a warp must be ordered by a barrier, like those of any threads. Shuffles and tensor-core
+// instructions order no memory accesses (PTX, memory consistency model).
 #include "sim/machine.h"
 
 int shadow_kind(const struct sim *s, int agent) { return agent < s->cluster * s->nwarps * KINDS ? agent % KINDS : KINDS; }
@@ -26,7 +25,7 @@ void shadow_who(const struct sim *s, int agent, uint32_t epoch, char out[96])
   }
 }
 
-// Published by some lanes of its warp?
+// Has some lanes' part of a warp published the access?
 static bool in_parts(const struct parts *p, int agent, uint32_t epoch)
 {
   uint32_t l = epoch & WHOLE;
@@ -52,7 +51,8 @@ bool shadow_ordered(const struct access *x, int agent, uint32_t epoch, int lane)
   return agent == w->cp.agent && !x->whole && l == lane && epoch <= w->cpdone;
 }
 
-// No lane can disturb what all lanes have read together; none has stored alone what they have stored together.
+// Accesses of all lanes together get a lane value of their own: WHOLE for reads, which conflict with no lane of the warp, STORED for writes, which
+// belong to no single lane.
 int shadow_stamp(const struct access *x, int piece) { return !x->whole ? access_lane(x, piece) : x->write ? STORED : WHOLE; }
 
 uint16_t shadow_site(const struct access *x) { return (uint16_t)(x->a->number * TILE_OPERANDS + (int)(x->op - x->a->op)); }
@@ -87,7 +87,7 @@ static bool fenced(const struct access *x, int agent, uint32_t epoch)
 
 // ---- shared memory ----
 
-// The usual access: after one by this lane, or by another before the last barrier.
+// The common case: the earlier access was by this lane, or happened before.
 static inline bool plain(const struct access *x, uint32_t epoch, int agent, uint32_t lane)
 {
   if (x->async || x->whole || epoch <= x->w->s->start) return false;
@@ -103,7 +103,7 @@ static uint32_t *column(struct sim *s, struct shadow *h, int agent)
   return h->reads[agent];
 }
 
-// false: reported
+// Checks an access against the last write. False: an error has been reported.
 static bool saw_write(struct access *x, struct shadow *h, int64_t c, int lane, bool needs)
 {
   struct sim *s = x->w->s;
@@ -165,7 +165,7 @@ static void shared_lane(struct access *x, struct shadow *h, uint32_t *mine, int 
   }
 }
 
-// The column of a reader; for a writer, the readers of whom not all that they have read is known to be over.
+// For a read: returns the reader's column. For a write: lists in h->live the readers some of whose reads may not have happened before.
 static uint32_t *enter(struct access *x, struct shadow *h)
 {
   if (!x->write) {
@@ -196,7 +196,7 @@ void shadow_shared(struct access *x)
 
 // ---- global memory ----
 
-// Clocks grow from cluster to cluster, so that an epoch says which one it was.
+// The cluster of an epoch. Clocks increase from cluster to cluster.
 static int cluster_of(const struct sim *s, uint32_t epoch)
 {
   int lo = 0, hi = s->nstarts - 1;

@@ -1,7 +1,6 @@
-// Integer expressions over the lanes of a warp. Each node of the pool becomes a slot once; a slot is computed when it
-// is asked for and stays valid until its latest variable, the one whose definition stands last in the text, is set
-// again. Others that it depends on can not change without that one: where a name is in scope, so is everything around
-// it.
+// Integer expressions over the lanes of a warp. Each node of the pool becomes one slot. A slot is computed on demand, and
+// stays valid until its latest variable is set again: the one whose definition is last in the text. Other variables that
+// it depends on belong to enclosing scopes, so they cannot change without that one.
 #include "sim/machine.h"
 
 // ---- compiling ----
@@ -61,7 +60,7 @@ static int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uin
 static int64_t plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 static int64_t floor_div(int64_t a, int64_t b) { return b <= 0 ? 0 : a >= 0 ? a / b : -((b - 1 - a) / b); }
 
-// Idle lanes hold what they held, so every operation is defined for every value.
+// Inactive lanes have arbitrary values, so every operation is defined for all values.
 static int64_t two(int kind, int64_t a, int64_t b)
 {
   switch (kind) {

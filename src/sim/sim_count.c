@@ -1,13 +1,13 @@
-// Causes of slow kernels: bank conflicts of shared memory, sectors of global memory, bytes, instructions.
+// Counts causes of slow kernels: bank conflicts of shared memory, sectors of global memory, bytes, instructions.
 //
-// Shared memory gives 128 bytes a wavefront, one word from each of 32 banks. Lanes with 8 bytes go by halves of a warp,
-// with 16 bytes by quarters. Wavefronts above the least number are conflicts. Global memory moves sectors of
-// 32 bytes.
+// Shared memory delivers 128 bytes per wavefront, one word from each of 32 banks. Accesses of 8 bytes per lane are made by
+// halves of a warp, those of 16 bytes by quarters. Wavefronts above the least number are conflicts. Global memory moves
+// sectors of 32 bytes.
 #include "sim/machine.h"
 
 #define EACH for (int l = 0; l < LANES; l++)
 
-// Each word in a bank of its own, but for neighbours that share one.
+// Is each word in a bank of its own, apart from adjacent lanes with the same word?
 static bool spread(const int64_t *word, int n)
 {
   uint32_t banks = 0;
@@ -56,7 +56,7 @@ static void shared(const struct access *x)
   }
 }
 
-// Lanes side by side, or all at one place.
+// Are the addresses of the lanes adjacent, or all the same?
 static bool regular(const struct access *x, int64_t *end)
 {
   int64_t moved = 0;
@@ -81,7 +81,7 @@ static void global(const struct access *x)
   {
     if (!(x->mask >> l & 1)) continue;
     bytes += x->bytes;
-    for (int64_t s = x->at[l] >> 5; s <= (x->at[l] + x->bytes - 1) >> 5; s++) { // a table with room for all of a warp
+    for (int64_t s = x->at[l] >> 5; s <= (x->at[l] + x->bytes - 1) >> 5; s++) { // a table large enough for a warp
       int64_t *slot = &seen[s & 63];
       n += *slot != s;
       *slot = s;

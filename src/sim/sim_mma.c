@@ -1,22 +1,21 @@
-// Instructions of a warp on matrices: ldmatrix, stmatrix, mma. The row's thread-value layout says where each value lies.
-// A product of fp16 or bf16 numbers is exact in fp32; sums are in fp32, in the order of k, each rounded to nearest
-// (tensor cores keep a few digits more or less within an instruction); a 16-bit accumulator is rounded once an
-// instruction.
+// Warp instructions on matrices: ldmatrix, stmatrix, mma. The row's thread-value layout gives the position of each value.
+// Products of fp16 or bf16 numbers are exact in fp32. Sums are in fp32, in the order of k, each rounded to nearest; tensor
+// cores may keep a few digits more or fewer within an instruction. A 16-bit accumulator is rounded once per instruction.
 #include "sim/machine.h"
 
 #define EACH for (int l = 0; l < LANES; l++)
-enum { MOST = 512 }; // elements of a tile
+enum { MOST = 512 }; // most elements of a tile
 
 // ---- ldmatrix, stmatrix ----
 
-// Which of a matrix's 64 elements, row first, is half h of this lane's word.
+// The row-major index, in a matrix of 64 elements, of half h of this lane's word.
 static int element_of(bool trans, int lane, int h)
 {
   int g = lane / 4, t = lane % 4;
   return trans ? (2 * t + h) * 8 + g : g * 8 + 2 * t + h;
 }
 
-// The registers of a fragment; NULL where they are out of bounds.
+// A register of a fragment; NULL if it is out of bounds.
 static uint8_t *fragment(const struct walk *it, int o, int i, bool write)
 {
   const struct sim_operand *op = &it->a->op[o];
@@ -74,12 +73,12 @@ enum go sem_stmatrix(struct warp *w, const struct sim_atom *a)
 
 // ---- mma ----
 
-struct team { // the lanes that hold a tile, by the number of the thread
+struct team { // the lanes that hold a tile; lane[i] is thread i of the group
   int threads;
   int lane[LANES];
 };
 
-// Between registers and the tile, whose first letter is fastest.
+// Copies registers to the tile, in which the first dimension is the fastest.
 static void gather_tile(const struct walk *it, int o, const struct team *t, float *tile)
 {
   const struct sim_operand *op = &it->a->op[o];

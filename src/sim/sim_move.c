@@ -1,4 +1,4 @@
-// Copies by threads: through registers, asynchronous past them, and atomics.
+// Copies by threads: through registers, asynchronous ones (cp.async), and atomics.
 #include "sim/machine.h"
 
 enum { ROOM = 32 * LANES };
@@ -15,7 +15,7 @@ enum go sem_move(struct warp *w, const struct sim_atom *a)
   return GO_ON;
 }
 
-// The same from global to shared memory; what is written belongs to the open group of copies.
+// cp.async from global to shared memory; the copy belongs to the open group.
 static void copy_piece(const struct walk *it)
 {
   struct warp *w = it->w;
@@ -49,7 +49,7 @@ enum go sem_cp_async(struct warp *w, const struct sim_atom *a)
   return GO_ON;
 }
 
-// Reads nothing, so it may come before others have written; but it names memory of the tensor.
+// A prefetch reads no data, so it may come before others have written them. Its addresses must be within the tensor.
 enum go sem_prefetch(struct warp *w, const struct sim_atom *a)
 {
   struct walk it = walk_begin(w, a);
@@ -61,7 +61,7 @@ enum go sem_prefetch(struct warp *w, const struct sim_atom *a)
   return GO_ON;
 }
 
-// *p = op(*p, value); the old value into old.
+// *p = op(*p, value); stores the previous value in `old`.
 static void change(const struct sim_atom *a, uint8_t *p, const uint8_t *value, uint8_t *old)
 {
   uint8_t x[LANES * 8] = {0}, y[LANES * 8] = {0}, z[LANES * 8];

@@ -1,7 +1,7 @@
 // Conversions and the fused multiply-add. Sums, products, quotients and roots of fp16, bf16 and fp32 may be computed in
-// double and rounded to the type, in two steps even, because double and single have more than twice the digits and two
-// (Figueroa, "When is double rounding innocuous?"). A fused multiply-add has no such margin: its sum is rounded to odd
-// first, which keeps every later rounding right (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums").
+// double and then rounded to the type, even in two steps: the wider type has at least 2p + 2 digits for p digits of the
+// narrower one (Figueroa, "When is double rounding innocuous?"). A fused multiply-add needs more digits. Its sum is rounded
+// to odd first, so that later roundings are correct (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums").
 #include "sim/number.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ enum { N = 32 };
 
 static bool is_float(enum tile_type t) { return num_floats(&tile_types[t]); }
 
-// A loop a row: with constants for the fields it is vectorized.
+// One loop for each row of types: with constant fields it can be vectorized.
 #define CASE(id, loop)                \
   case TT_##id:                       \
     for (int i = 0; i < N; i++) loop; \
@@ -53,14 +53,14 @@ void num_load(enum tile_type t, const void *p, double out[N])
 static int64_t to_int(double x, double least, double most)
 {
   if (x != x) return 0;
-  return (int64_t)(x < least ? least : x > most ? most : x); // towards zero, at the limits: as cvt.rzi
+  return (int64_t)(x < least ? least : x > most ? most : x); // rounds towards zero and saturates, as cvt.rzi does
 }
 
 void num_store(enum tile_type t, const double in[N], void *p)
 {
   if (t == TT_F64) {
     memcpy(p, in, N * sizeof *in);
-  } else if (is_float(t)) { // in single precision first, in which the GPU computes
+  } else if (is_float(t)) { // to single precision first, in which the GPU computes
     float f[N];
     for (int i = 0; i < N; i++) f[i] = (float)in[i];
     num_store_float(t, f, p);
@@ -122,7 +122,7 @@ void num_set(enum tile_type t, double x, void *p)
   memcpy(p, lanes, (size_t)tile_types[t].bytes);
 }
 
-// hi + lo rounded to odd in single precision; |lo| is less than half a unit of hi's last place.
+// hi + lo rounded to odd in single precision; |lo| must be less than half an ulp of hi.
 static float odd_float(double hi, double lo)
 {
   if (lo != 0 && isfinite(hi)) {
@@ -143,7 +143,7 @@ static float odd_float(double hi, double lo)
 
 static float fma_odd(float a, float b, float c)
 {
-  double p = (double)a * b, s = p + c, t = s - p; // p is exact; s + (the rest) is exact by Knuth's sum
+  double p = (double)a * b, s = p + c, t = s - p; // p is exact; s plus the error term is the exact sum (Knuth)
   if (s == 0) return (float)s;
   return odd_float(s, (p - (s - t)) + (c - t));
 }

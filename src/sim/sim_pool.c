@@ -1,5 +1,5 @@
-// setmaxnreg: registers of a block change hands between warpgroups. A kernel that does this starts with as many for each thread
-// as a multiprocessor has, in steps of 8; a warpgroup that wants more waits until others have given back enough.
+// setmaxnreg: moves registers of a block between warpgroups. At the start of such a kernel, each thread has an equal share of a
+// multiprocessor's registers, rounded down to a multiple of 8. A warpgroup that asks for more waits until others have released enough.
 #include "sim/machine.h"
 
 enum { REGISTERS = 65536, MOST = 256, STEP = 8 };

@@ -1,4 +1,4 @@
-// Errors in words: at most `keep` of one spec and class with their text, the others are counted.
+// Error messages: at most `keep` of each spec and class are kept, others are only counted.
 #include "sim/machine.h"
 
 const char *const sim_class_name[SIM_CLASSES] = {

@@ -1,8 +1,7 @@
-// A run: the kernel is compiled to steps, memory and shadows are laid out, and the clusters of the grid run one after
-// another.
+// A run: compiles the kernel to steps, allocates memory and shadows, and runs the clusters of the grid one after another.
 //
-// A granule of shadow memory is as wide as the narrowest access of the kernel to that memory: buffers that share bytes
-// of shared memory have one width.
+// A granule of shadow memory is as wide as the narrowest access of the kernel to the buffer. Buffers that share bytes of
+// shared memory have the same width.
 #include "sim/machine.h"
 
 #include <sys/mman.h>
@@ -72,7 +71,7 @@ static int narrowest(const struct sim *s, int buf)
   return shift;
 }
 
-// Cells of a large buffer are touched all over: with pages of megabytes, where the system has them, at half the cost.
+// Cells of a large buffer are accessed at random. Huge pages, if the system has them, halve the cost.
 static struct gcell *cells_new(struct sim *s, int64_t n)
 {
   struct gcell *cells = NEWS(s->mem, struct gcell, n);
@@ -130,8 +129,8 @@ static void shared_memory(struct sim *s)
     if (k->buffers[b].mem == MEM_SH)
       s->sh[b] = (struct sbuf){.offset = k->buffers[b].offset, .bytes = k->buffers[b].bytes, .base = k->buffers[b].offset, .shift = narrowest(s, b)};
   merge(s);
-  // A component begins at its base; bytes there have the same cell in all of its buffers. One cell a byte and shift is
-  // a safe distance: components do not share bytes.
+  // A component begins at its base, and a byte has the same cell in all of its buffers. Components do not share bytes, so
+  // cell numbers from the base on do not collide.
   for (int b = 0; b < k->nbuffers; b++)
     if (k->buffers[b].mem == MEM_SH) s->sh[b].cell = s->sh[b].base;
   s->ncells = s->shared_bytes + 16;
@@ -283,7 +282,7 @@ int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_k
     if (stop_set(in->stop)) s->status = err_set(e, ERR_STOPPED, k->at, "the run of %s was stopped", k->name);
     count_finish(s);
   }
-  // Texts that the report points to move to the caller's memory.
+  // Copies the report's arrays to the caller's memory.
   if (out->nerrors) out->errors = arena_copy(mem, out->errors, sizeof *out->errors * (size_t)out->nerrors);
   if (out->counts.nrows) out->counts.rows = arena_copy(mem, out->counts.rows, sizeof *out->counts.rows * (size_t)out->counts.nrows);
   int status = s->status;

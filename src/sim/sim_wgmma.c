@@ -1,13 +1,13 @@
-// Products of a warpgroup. Its four warps issue one together; each computes its 16 rows. The product is an agent of its
-// own: it reads shared memory and sums into registers until somebody waits for its group, and it sees of shared memory
-// what a fence has shown to the async proxy.
+// Products of a warpgroup. Its four warps issue a product together; each computes 16 rows. The product is a separate agent:
+// it reads shared memory and accumulates in registers until a thread waits for its group. It sees writes to shared memory
+// that a fence has made visible to the async proxy.
 #include "sim/machine.h"
 
 #define EACH for (int l = 0; l < LANES; l++)
 enum { K = 16, ROWS = 16, COLS = 256, PIECE = 8 };
 
-// A tile in shared memory, rows r0 .. r0 + rows, all columns, to out[r - r0 + rows c]; read in pieces of 16 bytes along
-// the contiguous dimension.
+// A tile in shared memory. Rows r0 .. r0 + rows - 1 with all columns are read to out[r - r0 + rows c], in pieces of 16 bytes
+// along the contiguous dimension.
 struct wgmma_tile {
   const struct walk *it;
   int o, all_rows, r0, rows, cols;
@@ -56,7 +56,7 @@ static void load_tile(const struct walk *it, int o, int all_rows, int r0, int ro
 // ---- registers ----
 
 struct wgmma_span {
-  uint8_t *regs[COLS / 2]; // of the fragment's elements; NULL: out of bounds
+  uint8_t *regs[COLS / 2]; // registers of the fragment's elements; NULL: out of bounds
   int64_t lo, hi;
 };
 

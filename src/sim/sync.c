@@ -1,5 +1,5 @@
-// Barriers, which join vector clocks (clocks.c): of a block or part of it, of a warp, of a cluster, of a warpgroup. Whoever arrives
-// publishes what it knows and starts a new clock; whoever leaves takes over what all have published.
+// Barriers of a block or part of it, of a warp, of a cluster, and of a warpgroup. They join vector clocks (clocks.c). An arriving warp publishes its
+// knowledge and starts a new clock. A leaving warp receives what all have published.
 #include "sim/machine.h"
 
 static void completed(struct sim *s, struct gather *g)
@@ -109,7 +109,7 @@ bool sync_quad(struct warp *w, const struct sim_atom *a, enum go *go)
   *go = GO_AGAIN;
   if (g->threads < 4 * LANES) return false;
   g->threads = 0, g->phase++;
-  if (!q->open) q->clock = ++w->s->time; // before one of the warps can commit the group
+  if (!q->open) q->clock = ++w->s->time; // set before a warp can commit the group
   q->open = true;
   return false;
 }

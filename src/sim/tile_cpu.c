@@ -1,4 +1,4 @@
-// Tile kernels on this machine's processor: the printer, the compiler, a call.
+// Tile kernels on this machine's processor: prints them as C, compiles and calls them.
 #include "sim/tile_cpu.h"
 
 #include "cprint/cprint.h"

@@ -5,9 +5,9 @@
 #include "rt/rt.h"
 #include "tile/tile.h"
 
-// k is lowered. The module is given back by module_close.
+// Builds a module from k, which must be lowered. The caller frees it with module_close.
 int tile_cpu_build(const struct tile_program *p, const struct tile_kernel *k, struct module **m, struct err *e);
-// data: by buffer of the kernel, looked at where it is in global memory; params: values of k->params.
+// Calls it. data: by buffer of the kernel; only those in global memory are read. params: values of k->params.
 int tile_cpu_run(struct module *m, const struct tile_kernel *k, const int64_t *params, void *const *data, struct err *e);
 
 #endif

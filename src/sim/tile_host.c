@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-enum { ALIGN = 256 };                         // as memory of a GPU
-static const int64_t MOST = INT64_C(1) << 34; // bytes of a buffer
+enum { ALIGN = 256 };                         // alignment of GPU memory
+static const int64_t MOST = INT64_C(1) << 34; // most bytes of a buffer
 
 int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *p, struct tile_kernel *k, int nset, const struct tile_setting *set,
                    struct err *e)
@@ -48,7 +48,7 @@ const bool *tile_host_reads(struct arena *mem, const struct tile_kernel *k)
   const struct tile_spec *whole = &k->specs[k->stmts[k->body].spec];
   for (int i = 0; i < whole->nin; i++) {
     int b = k->views[whole->in[i]].buf;
-    if (k->buffers[b].written) reads[b] = true; // changed in place
+    if (k->buffers[b].written) reads[b] = true; // updated in place
   }
   return reads;
 }

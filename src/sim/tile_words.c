@@ -1,4 +1,4 @@
-// Kernels at their sizes as words, and lists of them (tile_host.h): what bench/*.list and command lines are made of.
+// Parses kernels with their sizes, as in command lines and bench/*.list (tile_host.h).
 #include "sim/tile_host.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// Bulk copies of tensor boxes by TMA: one thread issues one. Elements outside of the tensor are zeros, and are not
-// stored. The copy is an agent of its own; a load is done when the mbarrier's phase is, a store when its group is.
+// Bulk copies of tensor boxes by TMA, each issued by one thread. Elements outside of the tensor are loaded as zeros, and not
+// stored. The copy is a separate agent. A load completes with the mbarrier's phase, a store with its group.
 #include "sim/machine.h"
 
 enum { PIECE = 16, ALIGNED = 128 };
@@ -8,8 +8,8 @@ struct tma_box {
   struct warp *w;
   const struct sim_atom *a;
   const struct tile_map *map;
-  struct cta *there;        // of a load: NULL, or the block whose shared memory it goes to
-  int lane, global, shared; // operands
+  struct cta *there;        // target block of a multicast load, or NULL
+  int lane, global, shared; // issuing lane; numbers of the operands
   int64_t coord[TILE_DIMS], size[TILE_DIMS], stride[TILE_DIMS], at, n;
 };
 
@@ -50,7 +50,7 @@ static bool box_begin(const struct walk *it, int lane, bool load, struct tma_box
   return byte % ALIGNED == 0;
 }
 
-// Place of element i of the box in the tensor; -1 outside.
+// Index in the tensor of element i of the box; -1 if it is outside.
 static int64_t global_element(const struct tma_box *b, int64_t i)
 {
   int64_t at = 0;
@@ -63,7 +63,7 @@ static int64_t global_element(const struct tma_box *b, int64_t i)
   return at;
 }
 
-// Elements i .. i + n of the box, up to a warp's worth, in memory `o`.
+// The access to elements i .. i + n - 1 of the box, at most a warp's worth, in operand `o`.
 static void pieces(const struct tma_box *b, int o, int64_t i, int n, int per, bool write, int agent, uint32_t clock, struct access *x)
 {
   struct sim_place p = {.mask = 0};
@@ -130,7 +130,7 @@ enum go sem_tma_load(struct warp *w, const struct sim_atom *a)
   return GO_ON;
 }
 
-// The same box, block after block; read once by the hardware, and counted so.
+// A multicast: loads the box for each target block. The hardware reads it once, so it is counted once.
 static void load_many(const struct walk *it, int lane, int64_t mask)
 {
   struct sim *s = it->w->s;

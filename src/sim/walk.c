@@ -1,6 +1,5 @@
-// The pieces of an atom: every round of its loops, for each operand the address of every lane and whether it is inside.
-// Values travel as [element][lane], in their type: that is also how registers lie, so that a piece in registers is its
-// value.
+// The pieces of an atom, one for each iteration of its loops: for each operand, the address of every lane and its guard.
+// Values are [element][lane] in their type. Registers have the same order, so a piece in registers needs no copy.
 #include "sim/machine.h"
 
 #define EACH for (int l = 0; l < LANES; l++)
@@ -22,7 +21,7 @@ void walk_next(struct walk *it)
   it->done = true;
 }
 
-// base + sum of stride * mode, in out; true where all lanes have the same.
+// out = base + sum of stride * mode; returns true if all lanes have the same value.
 static bool affine(const struct walk *it, int base, const int *stride, int64_t out[LANES])
 {
   const struct vec *b = code_eval(it->w, base);
@@ -101,7 +100,8 @@ static void store_regs(const struct walk *it, int o, int width, const struct sim
 
 // ---- memory ----
 
-// Elements between a lane's own and [element][lane]; those of lanes side by side, one each, lie the same way in both.
+// Copies elements between memory, in which those of a lane are contiguous, and [element][lane]. For one element per lane at adjacent addresses the
+// order is the same.
 #define SPREAD(name, type)                                                                                      \
   static void gather_##name(type *to, const uint8_t *from, const int64_t *at, int width, uint32_t mask)         \
   {                                                                                                             \
@@ -158,7 +158,7 @@ static void scatter(const struct access *x, const void *from, int width, int fir
     scatter_64(to, x->at, from, width, mask);
 }
 
-// Lanes whose bytes are in the same buffer as the first one's.
+// The lanes whose data are in the same memory as the first lane's.
 static uint32_t together(const struct access *x, uint32_t mask) { return x->op->mem == MEM_GL || x->near ? mask : mask & -mask; }
 
 const void *walk_load(const struct walk *it, int o, int width, void *tmp)

@@ -1,5 +1,5 @@
-// A warp executes steps until it ends or has to wait. Lanes that a condition or a loop leaves out are masked; where
-// none is left the steps are jumped over.
+// A warp executes steps until it ends or has to wait. Lanes that a condition or a loop excludes are masked. If none is
+// active, the steps are skipped.
 #include "sim/machine.h"
 
 static void push(struct warp *w, uint32_t other)
@@ -34,7 +34,7 @@ static void step_let(struct warp *w, const struct sim_step *t)
   w->pc++;
 }
 
-// Through the same checks as a move of one element.
+// value(%v), with the same checks as a move of one element.
 static void step_value(struct warp *w, const struct sim_step *t)
 {
   const struct sim_atom *a = &w->s->atoms[t->atom];
