@@ -1,5 +1,5 @@
-// Operators that choose elements by data. An index is a whole number, and its range says before anything runs that it stays inside
-// the dimension.
+// Operators with data-dependent indices. An index is a whole number whose declared range must be within the dimension, so it is checked before
+// anything runs.
 #include "ir/ir.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static const char *called(char out[160], const struct tensor *t)
   return out;
 }
 
-// The indices of n along its dimension of x: whole numbers from `least` on.
+// Checks the indices `at` of n along its dimension of x: whole numbers in [least, extent).
 static int check_index(const struct node *n, const struct tensor *x, const struct tensor *at, int64_t least, struct err *e)
 {
   char shape[128], name[160];
@@ -36,7 +36,7 @@ static int check_index(const struct node *n, const struct tensor *x, const struc
   return err_hint(e, "declare it < %lld, or limit it: clamp(x, 0, %lld)", (long long)extent, (long long)extent - 1), s;
 }
 
-// x with the dimensions of `at` in the place of dim.
+// *out: the shape of x with dimension dim replaced by the dimensions of `at`.
 static int replaced(const struct node *n, const struct shape *x, const struct shape *at, struct shape *out, struct err *e)
 {
   if (x->n - 1 + at->n > MAX_DIMS)

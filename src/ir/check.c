@@ -1,16 +1,16 @@
-// Is a whole graph well formed? graph_add refuses what is wrong at one node when it is built; this checks that what
-// is stored still agrees with it (rewrites and readers of files may err), and the rules that need the whole graph:
-// order, names, axes, disjoint outputs, nothing computed in vain (docs/mugraph.md lists them; paper, section 2).
-// The first violation is explained with the node, its tensors and their shapes.
+// Checks that a whole graph is well formed. graph_add rejects errors at a single node. This file checks that stored nodes
+// still agree with inference, since rewrites and file readers may have errors. It also checks rules for the whole graph:
+// order, names, axes, disjoint outputs, no unused results (docs/mugraph.md lists them; paper, section 2).
+// The message for the first violation names the node, its tensors and their shapes.
 #include "ir/ir.h"
 
 #include <string.h>
 
-// The graph being checked and how it is reached.
+// The graph being checked, and the path to it.
 struct check {
   const struct graph *g;
   const struct check *above; // NULL: the whole graph
-  int node;                  // of above->g that holds g
+  int node;                  // node of above->g that has g as its sub-graph
   struct err *e;
 };
 
@@ -55,7 +55,7 @@ static const char *tensor_text(char out[320], const struct graph *g, int t)
   return out;
 }
 
-// ---- structure: what must hold before anything may be followed ----
+// ---- structure: indices and order, which other checks rely on ----
 
 static int check_arguments(const struct check *c, int i, int made)
 {
@@ -119,7 +119,7 @@ static int check_names(const struct check *c)
   return OK;
 }
 
-// ---- nodes: what is stored is what is inferred ----
+// ---- nodes: stored properties equal inferred ones ----
 
 static int check_result(const struct check *c, int i, int k, const struct tensor *want)
 {
@@ -152,7 +152,7 @@ static int check_input(const struct check *c, int i)
   return OK;
 }
 
-// The iterator number `iter` of a sub-graph against the tensor that the node above gives it.
+// Checks iterator number `iter` of a sub-graph against the tensor that the enclosing node passes to it.
 static int check_iter(const struct check *c, int i, int iter)
 {
   const struct node *n = &c->g->nodes[i];
@@ -176,7 +176,7 @@ static int check_inferred(const struct check *c, int i)
   return s;
 }
 
-// Maps name no axis that the graph has not.
+// Checks that maps use only axes that the graph has.
 static int check_maps(const struct check *c, int i)
 {
   const struct node *n = &c->g->nodes[i];
@@ -206,7 +206,7 @@ static int check_save(const struct check *c, int i)
   return OK;
 }
 
-// ---- the whole ----
+// ---- whole graphs ----
 
 static int check_graph(const struct check *c);
 
@@ -231,7 +231,7 @@ static int check_node(const struct check *c, int i, int *iter)
   return n->op == OP_SAVE ? check_save(c, i) : OK;
 }
 
-// In block and thread graphs nothing is loaded or computed in vain; one used result of a node is enough.
+// Checks that block and thread graphs load and compute nothing unused. A node with several results needs one that is used.
 static int check_used(const struct check *c, struct arena *tmp)
 {
   const struct graph *g = c->g;

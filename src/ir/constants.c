@@ -1,5 +1,5 @@
-// Constants of programs. Kernels compute in float, whatever the dtype of tensors: so a constant has to be a number that float holds,
-// and an infinity is a bound of clamp and nothing else.
+// Constants of programs. Kernels compute in fp32, whatever the dtype of tensors. So a constant must be in the range of fp32. An infinity is
+// allowed only as a bound of clamp.
 #include "ir/constants.h"
 
 #include <float.h>

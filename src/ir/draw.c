@@ -1,6 +1,6 @@
-// A graph as a drawing for people: what runs before, inside and after the loop of each block graph, the shape of
-// every tile, and how tiles lie in their tensors. K[x, :, y.i] is a tile cut along dimension 0 by the grid axis x and
-// along dimension 2 by y and, inside its part, by the loop axis i.
+// Draws a graph as text: the operators before, in and after the loop of each block graph, the shape of every tile, and the
+// partition of tensors into tiles. K[x, :, y.i] is a tile of K: dimension 0 is partitioned by the grid axis x, dimension 2 by
+// y and, within that part, by the loop axis i.
 #include "ir/print.h"
 
 #include <string.h>
@@ -19,10 +19,10 @@ struct drawing {
   const char *indent;
   int kernels;
   struct draw_lines *lines; // or NULL
-  int path[LEVELS];         // the nodes around, -1 below
+  int path[LEVELS];         // enclosing nodes; -1 for inner levels
 };
 
-// After each line that is written.
+// Records a line after it has been written.
 static void note(const struct drawing *d, const struct draw_row *r)
 {
   struct draw_line l = {.mark = r ? r->mark : "", .text = r ? r->text : "", .shape = r ? r->shape : ""};
@@ -40,7 +40,7 @@ static const char *text_of(struct arena *mem, struct str *s)
   return copy;
 }
 
-// "X[x, :, y.i]": by which axes each dimension of a tensor is cut or joined.
+// "X[x, :, y.i]": the axes that partition or join each dimension of a tensor.
 static const char *placed(struct arena *mem, const char *name, int dims, const struct graph *g, const int8_t *grid, const int8_t *loop)
 {
   struct str s = {0};
@@ -216,7 +216,7 @@ static void section(struct drawing *d, enum draw_section s, int marks, int width
   }
 }
 
-// A line between the sections of a block: its indentation ends in the box's side, which becomes a joint.
+// Writes a line between the sections of a block; the box's side at the end of the indentation becomes a joint.
 static void divide(const struct drawing *d, const char *title)
 {
   size_t side = strlen("│ ");

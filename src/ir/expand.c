@@ -1,6 +1,6 @@
-// Composites, partial sums and whole powers into primitives, at every level; every other node is copied. The plain form is what is
-// searched and proved, since it has the exponential's laws and no maximum; the stable form subtracts the row
-// maximum first, so that floats neither overflow nor lose everything. Both are one function over the reals.
+// Rewrites composites, partial sums and whole powers into primitives, at every level; other nodes are copied. Search and proof
+// use the plain form, which has the exponential's laws and no maximum. The stable form subtracts the row maximum first, so
+// floats neither overflow nor all underflow. Both forms are the same function over the reals.
 #include "ir/ir.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ struct rewrite {
   struct loc at;
   bool stable;
   struct err *e;
-  int status; // the first error; later steps do nothing
+  int status; // the first error, after which later steps do nothing
   node_adder *add;
 };
 
@@ -49,7 +49,7 @@ static int limited(struct rewrite *w, int x, double lo, double hi)
 static int two(struct rewrite *w, enum op op, int x, int y) { return put(w, op, x, y, NULL); }
 static int one(struct rewrite *w, enum op op, int x) { return put(w, op, x, -1, NULL); }
 
-// exp(x), in the stable form of x less its maximum along dim
+// exp(x); in the stable form exp(x - max(x)) along dim
 static int exponential(struct rewrite *w, int x, int dim) { return one(w, OP_EXP, w->stable ? two(w, OP_SUB, x, along(w, OP_MAX, x, dim)) : x); }
 
 static int plain_softmax(struct rewrite *w, int x, int dim)
@@ -58,7 +58,7 @@ static int plain_softmax(struct rewrite *w, int x, int dim)
   return two(w, OP_DIV, e, along(w, OP_SUM, e, dim));
 }
 
-// -max(-x): whatever is known of maxima, running ones too, is known of minima.
+// min(x) as -max(-x), so that rules for maxima, including running ones, apply to minima.
 static int smallest(struct rewrite *w, int x, int dim) { return one(w, OP_NEG, along(w, OP_MAX, one(w, OP_NEG, x), dim)); }
 
 // In the stable form the maximum m is finite: a row that is -inf, or has an inf, is its own logarithm.
@@ -82,7 +82,7 @@ static int reshaped(struct rewrite *w, int x, const struct shape *s)
   return put(w, OP_RESHAPE, x, -1, &a);
 }
 
-// 0, 1, 2, ... along dim of n dimensions; runs: its run-time extent, or 0
+// 0, 1, 2, ... along dim of n dimensions. runs: number of its run-time extent, or 0. An existing node is reused.
 static int index_in(struct rewrite *w, int n, int dim, int64_t extent, uint8_t runs)
 {
   struct attrs a = attrs_default(OP_IOTA);
@@ -108,7 +108,7 @@ static int number(struct rewrite *w, double c)
   return out;
 }
 
-// The terms of a sum of indices that have this sign; shape: that its dimensions are of.
+// The sum of those terms of b that have this sign. shape: the shape whose dimensions are indexed.
 static int index_side(struct rewrite *w, const struct index_sum *b, const struct shape *shape, double sign)
 {
   int sum = -1;
@@ -122,7 +122,7 @@ static int index_side(struct rewrite *w, const struct index_sum *b, const struct
   return b->constant * sign > 0 ? with_number(w, OP_ADD_SCALAR, sum, b->constant * sign) : sum;
 }
 
-// x where c is 1. Conditions on indices are taken one inequality after the other, each in one form, so that a search has few operators.
+// keep(x, c). A condition on indices is applied as one inequality after the other, each in a canonical form, so that a search has few operators.
 static int kept(struct rewrite *w, int x, int c, const struct attrs *a)
 {
   struct shape shape = w->to->tensors[c].shape;
@@ -133,8 +133,8 @@ static int kept(struct rewrite *w, int x, int c, const struct attrs *a)
   return x;
 }
 
-// exp(x) / sum(exp(x)), and 0 where c is 0: there x is lower than any score. A row of nothing else, whose exponentials are all 1 in the stable
-// form, is 0 since they count in no numerator.
+// exp(x) / sum(exp(x)), and 0 for masked elements, whose c is 0 and whose x is lower than any score. In a row of masked elements all exponentials are
+// 1 in the stable form; the product with c makes the row 0.
 static int shown_softmax(struct rewrite *w, int x, int c, int dim)
 {
   int e = exponential(w, x, dim), sum = along(w, OP_SUM, e, dim);
@@ -150,15 +150,15 @@ static int softmax_where(struct rewrite *w, int x, int c, int dim)
   return index_reaches(w->to, c, along_c) ? plain_softmax(w, x, dim) : shown_softmax(w, x, c, dim);
 }
 
-// A mask of numbers is added, and hides where it is -inf. The bias is what it adds elsewhere, limited so that it stays above what is hidden.
+// An additive mask hides elements at which it is -inf. The bias is the number added to other elements, limited so that it stays above masked scores.
 static void mask_bias(struct rewrite *w, int mask, enum dtype sum, int *shows, int *bias)
 {
   *shows = two(w, OP_LESS_EQUAL, number(w, -dtype_largest(w->to->tensors[mask].dtype)), mask);
   *bias = limited(w, mask, dtype_low(sum) / 2, INFINITY);
 }
 
-// Scores that are hidden are replaced in the mask, so that scores have one operator more. A mask of another dtype than the sum is added first, and
-// hidden scores are replaced after that.
+// Softmax with an additive mask. Masked scores are replaced in the mask, so the scores themselves have only one more operator. If the mask's dtype differs
+// from that of the sum, the mask is added first and masked scores are replaced in the sum.
 static int masked_softmax(struct rewrite *w, int x, int mask, int dim)
 {
   const enum dtype t = w->to->tensors[mask].dtype, sum = dtype_join(w->to->tensors[x].dtype, t);
@@ -187,7 +187,7 @@ static int whole(struct rewrite *w, int x, double lo, double hi)
   return put(w, OP_WHOLE, x, -1, &a);
 }
 
-// The quotient is taken in the middle between two whole numbers, so that rounding does not reach the next one.
+// Rounds down (x + 0.5) / y instead of x / y: its distance from whole numbers is larger than the rounding error.
 static int floor_quotient(struct rewrite *w, int x, int y)
 {
   const struct whole_range a = w->to->tensors[x].range, b = w->to->tensors[y].range;
@@ -198,7 +198,7 @@ static int floor_quotient(struct rewrite *w, int x, int y)
 
 static int remainder_of(struct rewrite *w, int x, int y) { return two(w, OP_SUB, x, two(w, OP_MUL, floor_quotient(w, x, y), y)); }
 
-// x, of which the composite says more than its operators do.
+// x with the range of the composite's result, which may be narrower than the one inferred from its operators.
 static int as_declared(struct rewrite *w, int x, const struct tensor *t)
 {
   const struct tensor *have = &w->to->tensors[x];
@@ -215,7 +215,7 @@ static int one_hot(struct rewrite *w, int x, int64_t extent)
   return two(w, OP_EQUAL, index_along(w, 1, 0, extent), reshaped(w, x, &s));
 }
 
-// n - 1 less the largest n - 1 - i of those that are the maximum: the first of them.
+// The index of the first maximum: n - 1 minus the largest n - 1 - i over indices i of elements that equal the maximum.
 static int first_largest(struct rewrite *w, int x, int dim)
 {
   struct shape s = w->to->tensors[x].shape;
@@ -225,7 +225,7 @@ static int first_largest(struct rewrite *w, int x, int dim)
   return with_number(w, OP_ADD_SCALAR, one(w, OP_NEG, along(w, OP_MAX, two(w, OP_MASK, behind, is), dim)), last);
 }
 
-// The product with a triangle of ones.
+// A running sum as a product with a triangle of ones.
 static int running_sum(struct rewrite *w, int x, int dim)
 {
   struct shape s = w->to->tensors[x].shape, rows = {2, {1, s.d[0]}};
@@ -236,7 +236,7 @@ static int running_sum(struct rewrite *w, int x, int dim)
   int row = index_in(w, 2, 0, n, runs), col = index_in(w, 2, 1, n, runs);
   if (dim == s.n - 1) return two(w, OP_MATMUL, x, two(w, OP_LESS_EQUAL, row, col));
   if (dim == s.n - 2) return two(w, OP_MATMUL, two(w, OP_LESS_EQUAL, col, row), x);
-  bool whole = true; // dimensions behind become one
+  bool whole = true; // no run-time extents: the dimensions after dim are merged into one
   struct shape joined = {dim + 2, {0}};
   for (int i = 0; i < s.n; i++) whole &= !w->to->tensors[x].runs[i];
   for (int i = 0; i <= dim + 1; i++) joined.d[i] = s.d[i];
@@ -258,7 +258,7 @@ static int normalized(struct rewrite *w, int x, int last, double eps, int nin, c
   return r;
 }
 
-// x to a whole power, by squaring: a power is a call of a function, slow and without laws, where these are products.
+// x to a whole power, by squaring. Products have algebraic laws and are faster than a call of pow.
 static int whole_power(struct rewrite *w, int x, int n)
 {
   int r = -1, square = x;
@@ -270,7 +270,7 @@ static int whole_power(struct rewrite *w, int x, int n)
   return two(w, OP_DIV, number(w, 1), r);
 }
 
-// The whole number that y is raised by; 0: no constant, or none that products are made of.
+// The exponent y if it is a constant whole number of at most MOST_POWER; otherwise 0.
 static int power_of(const struct rewrite *w, int y)
 {
   const struct node *n = &w->to->nodes[w->to->tensors[y].node];
@@ -278,7 +278,7 @@ static int power_of(const struct rewrite *w, int y)
   return fabs(c) <= MOST_POWER && c == rint(c) ? (int)c : 0;
 }
 
-// Partial sums of every extent-th element: the dimension as a matrix with `extent` columns, of which the rows add up.
+// Partial sums of every extent-th element: reshapes the dimension to a matrix with `extent` columns, and adds up its rows.
 static int partial_sums(struct rewrite *w, const struct node *n, int x)
 {
   struct shape s = w->to->tensors[x].shape, matrix = {s.n + 1};
@@ -323,7 +323,7 @@ static int copy_nest(struct rewrite *w, const struct node *n, const int *in, int
   return s ? s : graph_nest(w->to, sub, n->nin, in, n->at, out, w->e);
 }
 
-// Appends node n of g; in[] are its arguments in the copy, the iterator's tensor above for ITER.
+// Appends a copy of node n of g. in[]: its arguments in the copy; for ITER, the tensor of the enclosing graph.
 static int copy_node(struct rewrite *w, const struct graph *g, const struct graph *above, const struct node *n, const int *in, int *out)
 {
   if (n->op == OP_INPUT) return graph_input_as(w->to, NULL, g->tensors[n->out].dtype, &g->tensors[n->out], n->at, out, w->e);
@@ -366,7 +366,7 @@ int graph_expand(struct arena *mem, const struct graph *g, bool stable, struct g
   struct rewrite w = {*out, NOWHERE, stable, e, OK, graph_add};
   int s = copy_graph(&w, g, NULL, NULL);
   if (s || g->level != KERNEL) return s;
-  return graph_without_unread(mem, *out, true, out, e); // inequalities took the place of what is computed of indices
+  return graph_without_unread(mem, *out, true, out, e); // conditions that were replaced by inequalities may be unused
 }
 
 int graph_expand_node(struct graph *g, const struct node *n, node_adder *add, int *out, struct err *e)

@@ -1,5 +1,5 @@
-// Values of run-time extents, as the shapes of arrays say them, and arrays of these shapes. Programs take arrays of the bounds; in one that has
-// the values as its shape the same elements lie closer.
+// Reads the values of run-time extents from shapes of arrays, and copies between arrays of these shapes and arrays with the bounds as shapes, which
+// programs take.
 #include "ir/ir.h"
 
 #include <string.h>
@@ -48,10 +48,10 @@ struct shape extents_shape(const struct extent_values *x, const struct tensor *t
   return s;
 }
 
-// Rows of the part, one after the other: both arrays have them in the same order.
+// Copies the contiguous runs of the part, which have the same order in both arrays.
 static void each(const struct shape *whole, const struct shape *part, size_t bytes, char *w, char *p, bool gather)
 {
-  int last = whole->n; // dimensions from here on are as long in both
+  int last = whole->n; // dimensions from here on have the same extent in both
   int64_t run = (int64_t)bytes, index[MAX_DIMS] = {0};
   while (last > 0 && whole->d[last - 1] == part->d[last - 1]) run *= whole->d[--last];
   const int64_t unit = run;

@@ -1,5 +1,5 @@
-// Run-time extents. A dimension that has one has its bound as its extent in the shape, so that whatever works on shapes need not know of them;
-// `runs` says which it is. Extents of results follow from those of the operands. front/masks.c says how values follow them.
+// Run-time extents. The shape of a tensor has the bound of a run-time extent, so code that works on shapes need not know about them; `runs` has the
+// number of the extent. Run-time extents of results are inferred from those of the operands. front/masks.c handles the values.
 #include "ir/ir.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ const char *extent_called(const struct graph *g, int extent)
   return name ? name : "of an input without a name";
 }
 
-// The operands say it for other operators.
+// For other operators, run-time extents follow from the operands.
 bool extent_told(enum op op) { return op == OP_INPUT || op_rows[op].rule == RULE_INDEX || op_rows[op].rule == RULE_VIEW; }
 
 bool extent_tells(const struct tensor *t)
@@ -61,7 +61,7 @@ void extent_text(char out[512], const struct graph *g, const struct tensor *t)
   snprintf(out + n, 512 - n, "]");
 }
 
-// Declarations of a tensor come before a node reads it.
+// An error if a node already reads tensor t: declarations must come before.
 static int unread(const struct graph *g, int t, struct loc at, struct err *e)
 {
   for (int i = g->tensors[t].node + 1; i < g->nnodes; i++)
@@ -97,7 +97,7 @@ static int check_input_runs(const struct tensor *x, struct loc at, struct err *e
   return err_hint(e, "declare them >= -1"), s;
 }
 
-// Indices count in row-major order: those of a row depend on the extent, where it is not the first one.
+// iota numbers elements in row-major order. If a dimension other than the first has a run-time extent, the numbers would depend on its value.
 static int check_index_runs(const struct tensor *x, const int64_t *runs, struct loc at, struct err *e)
 {
   int64_t before = 1;
@@ -153,7 +153,7 @@ void graph_extents_as(struct graph *g, const struct graph *as)
 
 static const struct tensor *arg(const struct graph *g, const struct node *n, int i) { return &g->tensors[n->in[i]]; }
 
-// Dimensions from `first` to `end` - 1 of x, aligned at their last with dimension `last` of out.
+// Copies run-time extents of dimensions 0 .. end - 1 of x to out; dimension end - 1 corresponds to dimension `last` of out.
 static void merge(struct tensor *out, int last, const struct tensor *x, int end)
 {
   for (int d = end - 1, to = last; d >= 0 && to >= 0; d--, to--)
@@ -172,7 +172,7 @@ static void of_contract(const struct graph *g, const struct node *n, struct tens
   out->runs[out->shape.n - 2] = x->runs[x->shape.n - 2], out->runs[out->shape.n - 1] = y->runs[y->shape.n - 1];
 }
 
-// A dimension stays where as many elements lie behind it as before, in as many slices.
+// A dimension keeps its run-time extent if a dimension of the result has the same extent and the same number of slices before it.
 static void of_reshape(const struct tensor *x, struct tensor *out)
 {
   int64_t before = 1;
@@ -203,7 +203,7 @@ static void of_gather(const struct node *n, const struct tensor *x, const struct
   }
 }
 
-// Dimensions of x, but for those that have another extent now.
+// Copies the run-time extents of x for dimensions whose extent is unchanged.
 static void same(const struct tensor *x, struct tensor *out)
 {
   for (int d = 0; d < MIN(x->shape.n, out->shape.n); d++)

@@ -1,5 +1,5 @@
-// Building graphs. Every node of every graph goes through append(), so that nothing ill-shaped can exist: the
-// parser, the JSON reader, the search and the rewrites all call the same functions.
+// Building graphs. Every node of every graph is added by append(), so no graph has nodes of wrong shapes. The parser, the
+// JSON reader, the search and the rewrites all call the same functions.
 #include "ir/ir.h"
 
 #include <string.h>
@@ -237,7 +237,7 @@ static bool node_same(const struct graph *ga, const struct node *a, const struct
   for (int i = 0; i < a->nout; i++) {
     const struct tensor *x = &ga->tensors[a->out + i], *y = &gb->tensors[b->out + i];
     if (x->dtype != y->dtype || !shape_eq(&x->shape, &y->shape)) return false;
-    if (a->op != OP_INPUT) continue; // ranges of others follow from those of inputs
+    if (a->op != OP_INPUT) continue; // ranges of other tensors follow from those of inputs
     if (x->whole != y->whole || x->state != y->state || x->range.least != y->range.least || x->range.most != y->range.most) return false;
     if (x->range.distinct != y->range.distinct || x->shard != y->shard) return false;
     if (x->extent != y->extent || memcmp(x->runs, y->runs, sizeof x->runs)) return false;

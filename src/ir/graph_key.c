@@ -1,6 +1,6 @@
-// A name for a graph that other builds of Mica give it too: a hash of its operators, attributes, dtypes and extents by their names in
-// the language. Names of tensors, the order of operators and operators that no output needs make no difference; the order of inputs
-// and outputs does.
+// A key of a graph that is the same in every build of Mica: a hash of its operators, attributes, dtypes and extents by their names in
+// the language. The key does not depend on names of tensors, the order of operators, or operators that no output needs. It depends on
+// the order of inputs and outputs.
 #include "ir/ir.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static void add_attribute(struct str *s, const struct attrs *a, const struct att
   }
 }
 
-// Attributes with their default values are left out: an operator that gets one more keeps its key.
+// Attributes with default values are left out, so keys do not change when an operator gets another attribute.
 static void add_attributes(struct str *s, const struct node *n)
 {
   const struct attrs base = attrs_default(n->op);
@@ -59,7 +59,7 @@ static void add_tensor(struct str *s, const struct tensor *t)
     if (t->runs[d]) str_add(s, " %d runs %d", d, t->runs[d]);
 }
 
-// The declared facts of an input; those of others follow.
+// The declared properties of an input; those of other tensors are inferred.
 static void add_input(struct str *s, const struct tensor *t, int number)
 {
   str_add(s, " input %d", number);

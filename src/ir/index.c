@@ -1,5 +1,5 @@
-// Facts about conditions on indices before anything runs: sums of indices times whole numbers, and the inequalities that a product
-// of comparisons of such sums is.
+// Static analysis of conditions on indices: sums of indices times whole numbers, and products of comparisons of such sums as a
+// list of inequalities.
 #include "ir/ir.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@ enum { MOST_DEPTH = 24 };
 
 static const struct node *maker(const struct graph *g, int t) { return &g->nodes[g->tensors[t].node]; }
 
-// s of a tensor of shape `from`, right-aligned under a tensor of n dimensions.
+// The sum s for a tensor of shape `from`, expressed in the dimensions of a result of n dimensions to which it is broadcast.
 static struct index_sum under(const struct index_sum *s, const struct shape *from, int n)
 {
   struct index_sum r = {s->constant, {0}};
@@ -95,7 +95,7 @@ bool index_bounds_of(const struct graph *g, int c, struct index_bounds *b)
   return g->level == KERNEL && bounds_of(g, c, g->tensors[c].shape.n, MOST_DEPTH, b);
 }
 
-// `index < n`, of a dimension along dim and a single number of at least 1: index 0 is shown.
+// Is c `index < n`, with the index along dim and a scalar n of at least 1? Then it holds for index 0.
 static bool first_shown(const struct graph *g, int c, int dim)
 {
   const struct node *n = &g->nodes[g->tensors[c].node];
@@ -107,8 +107,8 @@ static bool first_shown(const struct graph *g, int c, int dim)
   return row && y->whole && shape_size(&y->shape) == 1 && y->range.least >= 1;
 }
 
-// Every index j along dim that is at least all the lower bounds and at most all the upper ones is shown; one is where no lower bound is
-// above an upper one. Bounds are j + low >= 0 and high - j >= 0; so low + high must not be negative.
+// The condition holds for each index j along dim between all lower and upper bounds. Such a j exists if no lower bound is above an upper one.
+// Bounds are j + low >= 0 and high - j >= 0, so no low + high may be negative.
 bool index_reaches(const struct graph *g, int c, int dim)
 {
   if (first_shown(g, c, dim)) return true;

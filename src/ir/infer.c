@@ -1,10 +1,10 @@
-// Shapes, dtypes and phases of a node's outputs, one function an index rule. Properties that can be checked at one node
-// are checked here, with the operator and the shapes in the message; check.c looks at whole graphs.
+// Shapes, dtypes and phases of a node's outputs, with one function for each index rule. Properties of a single node are
+// checked here; messages have the operator and the shapes. check.c checks whole graphs.
 #include "ir/ir.h"
 
 #include <string.h>
 
-// a times b, or EXTENT_LIMIT where that is less; so that no product of extents overflows and size_ok refuses the large ones
+// min(a * b, EXTENT_LIMIT), so that products of extents do not overflow and size_ok rejects large ones
 static int64_t capped(int64_t a, int64_t b)
 {
   int64_t r;
@@ -53,7 +53,7 @@ static int size_ok(const struct ctx *c, const struct shape *s)
   return OK;
 }
 
-// The dtype of two operands: what is weak takes the other's dtype.
+// The dtype for two operands: a weak one takes the other's dtype.
 static enum dtype met(const struct tensor *x, const struct tensor *y)
 {
   return x->weak ? y->dtype : y->weak ? x->dtype : dtype_join(x->dtype, y->dtype);
@@ -275,7 +275,7 @@ int infer_tile(const struct graph *sub, const struct attrs *a, const struct shap
   return OK;
 }
 
-// The shape that a saver's parts make in the graph above.
+// The shape of a saver's tensor in the enclosing graph: its parts joined.
 static struct shape joined(const struct graph *sub, const struct node *save)
 {
   struct shape s = sub->tensors[save->in[0]].shape;
@@ -294,7 +294,7 @@ static int infer_graph(const struct ctx *c, struct tensor *out, int *nout)
     const struct tensor *saved = &c->n->sub->tensors[save->in[0]];
     out[(*nout)++] = (struct tensor){.dtype = saved->dtype, .shape = joined(c->n->sub, save), .weak = saved->weak};
     out[*nout - 1].whole = saved->whole, out[*nout - 1].range = saved->range;
-    out[*nout - 1].range.distinct = saved->range.distinct && graph_blocks(c->n->sub) == 1; // several blocks may make the same numbers
+    out[*nout - 1].range.distinct = saved->range.distinct && graph_blocks(c->n->sub) == 1; // several blocks may compute the same numbers
   }
   return *nout ? OK : bad(c, ERR_GRAPH, "the %s graph saves nothing", level_name(c->n->sub->level));
 }
@@ -345,7 +345,7 @@ static int set_phases(const struct ctx *c, struct tensor *out, int nout)
   return OK;
 }
 
-// Infers the choice by a condition between two values.
+// Infers an operator that chooses between two values by a condition.
 static int infer_choice(const struct ctx *c, struct tensor *out)
 {
   const struct tensor *x = arg(c, 1), *y = arg(c, 2);
@@ -363,7 +363,7 @@ static int infer_encoded(const struct ctx *c, struct tensor *out)
   return OK;
 }
 
-// Made of nothing but constants and indices?
+// Is the node computed from constants and indices alone?
 static bool is_weak(const struct ctx *c)
 {
   for (int i = 0; i < c->n->nin; i++)

@@ -1,6 +1,6 @@
-// Ranges of whole numbers. A tensor of an integer dtype, and one of indices alone, has a range, which follows from the ranges of what it
-// is computed of. Kernels compute whole numbers in fp32: what may leave the range where that is exact is an error. A result that is no
-// whole number any more, such as a quotient, is f32.
+// Ranges of whole numbers. A tensor of an integer dtype, or computed from indices alone, has a range, which is inferred from the ranges of its
+// operands. Kernels compute whole numbers in fp32, so a range beyond the numbers that are exact in fp32 is an error. A result that is not
+// whole, such as a quotient, is f32.
 #include "ir/ir.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@ struct operands {
   const struct graph *g;
   const struct node *n;
   struct whole_range x, y, z;
-  int64_t terms; // that a sum adds up
+  int64_t terms; // number of terms of a sum
 };
 
 static struct whole_range between(double least, double most)
@@ -57,7 +57,7 @@ static bool numbers(const struct operands *o, struct whole_range *r)
 
 static bool apart(const struct operands *o, int k);
 
-// Distinct numbers plus one number.
+// Is it a sum or difference of distinct numbers and a single number?
 static bool still_distinct(const struct operands *o)
 {
   bool x = shape_size(&operand(o, 0)->shape) == 1, y = shape_size(&operand(o, 1)->shape) == 1;
@@ -126,7 +126,7 @@ static bool kept(const struct operands *o, struct whole_range *r)
   struct shape both;
   const struct shape *x = &operand(o, 0)->shape;
   const bool condition = o->y.least >= 0 && o->y.most <= 1 && shape_broadcast(x, &operand(o, 1)->shape, &both) && shape_eq(&both, x);
-  r->distinct = o->x.distinct && o->x.least >= -1 && c == -1 && condition; // -1 drops what it stands for
+  r->distinct = o->x.distinct && o->x.least >= -1 && c == -1 && condition; // -1 marks dropped slices and may repeat
   return is_whole(c);
 }
 static bool chosen(const struct operands *o, struct whole_range *r) { return *r = hull(o->y, o->z), true; }
@@ -154,7 +154,7 @@ static bool position(const struct operands *o, struct whole_range *r)
   return *r = (struct whole_range){0, operand(o, 0)->shape.d[o->n->a.dim] - 1, false}, true;
 }
 
-// The range of results that are whole whatever the operands are.
+// The range of an operator whose results are whole for any operands.
 static bool converted(const struct operands *o, struct whole_range *r) { return *r = between(o->n->a.lo, o->n->a.hi), true; }
 
 static bool none(const struct operands *o, struct whole_range *r) { return (void)o, (void)r, false; }
@@ -165,8 +165,8 @@ static bool (*const ranges[OPS])(const struct operands *o, struct whole_range *r
 #undef OP
 };
 
-// No two elements of operand k are equal, also once they are moved. In what is declared, and where a condition dropped some, -1 may be there
-// more than once; operators that keep the numbers keep that too.
+// Are no two elements of operand k equal? In declared tensors and results of keep, `distinct` permits several -1, also after operators that only
+// move numbers. Then the answer is false.
 static bool apart(const struct operands *o, int k)
 {
   const struct tensor *x = operand(o, k);
@@ -205,7 +205,7 @@ static int too_large(const struct node *n, const struct tensor *out, struct whol
   return err_hint(e, "declare what the inputs are at most, as in t: i32[8] < 1000, or convert: x * 1.5 is f32"), s;
 }
 
-// Operands of // and %.
+// Checks the operands of // and %.
 static int check_divided(const struct node *n, const struct operands *o, struct err *e)
 {
   int s = OK;
@@ -227,11 +227,11 @@ static int64_t terms_of(const struct graph *g, const struct node *n, const struc
   if (op_rows[n->op].rule == RULE_WORLD) return g->world;
   int64_t loops = 1;
   for (int i = 0; i < g->nloop && op_rows[n->op].rule == RULE_ACCUM; i++)
-    if (!(op_rows[n->op].attrs & A_FMAP) || n->a.fmap[i] == REPLICA) loops *= g->loop[i]; // else it joins parts
+    if (!(op_rows[n->op].attrs & A_FMAP) || n->a.fmap[i] == REPLICA) loops *= g->loop[i]; // otherwise it concatenates parts
   return MAX(1, shape_size(x) / MAX(1, shape_size(&out->shape))) * loops;
 }
 
-// Do all operands that decide hold whole numbers? Indices of slices do not, nor does the condition of where.
+// Are all operands with values whole numbers? Indices of slices and the condition of `where` do not count.
 static bool operands_whole(const struct graph *g, const struct node *n)
 {
   bool yes = true;
@@ -259,7 +259,7 @@ static int one(const struct graph *g, const struct node *n, struct tensor *t, st
   struct whole_range r = {0};
   const struct op_row *row = &op_rows[n->op];
   t->whole = false;
-  const bool always = row->flags & (CONVERTS | INDEXES); // whatever the operand is
+  const bool always = row->flags & (CONVERTS | INDEXES); // for any operand
   if (always || row->flags & ENCODES)
     t->dtype = row->flags & ENCODES ? BOOL : I32;
   else if (num_whole(t->dtype) && row->flags & BRACKET)

@@ -1,4 +1,4 @@
-// Elements of an input against the range that it declares, before anything runs.
+// Checks the elements of an input against its declared range, before anything runs.
 #include "ir/ir.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static int by_value(const void *a, const void *b)
   return x->value != y->value ? (x->value > y->value) - (x->value < y->value) : (x->at > y->at) - (x->at < y->at);
 }
 
-// -1 drops what it stands for, and may stand there more than once.
+// Checks that elements are distinct. -1 marks dropped slices and may repeat.
 static int check_distinct(const struct elements *x, int64_t n, struct err *e)
 {
   struct arena tmp = {0};

@@ -24,7 +24,8 @@
 //   infer.c    shapes and phases, one function an index rule
 //   check.c    explains what is wrong with a whole graph
 //   ir_schedule.c which axis runs over what, for people
-//   print.c    graph -> text (the language of docs/language.md)
+//   print.c    graph -> text (the language of docs/language.md); draw.c: graph -> drawing
+//   constants.c  checks of constants
 //   json_read.c, json_write.c   graph <-> JSON (docs/mugraph.md has the schema)
 //   expand.c   composites -> primitives
 //   index.c    conditions on indices
@@ -34,6 +35,7 @@
 //   extent_pack.c   their values, and arrays of these
 //   at.c       shapes of operators with data-dependent indices (gather, update, topk)
 //   state.c    states, which are written in place: versions, and the order of reads and writes
+//   triangle.c   scans as products with a triangle of ones
 //   graph_key.c  a key of a graph that is the same in every build of mica
 //   unread.c   removes dead nodes
 //   world.c    programs of several devices: shards, and one graph with the operators of every rank
@@ -304,7 +306,7 @@ void graph_axes(struct graph *g, int ngrid, const int64_t *grid, int nloop, cons
 
 // Appends a node; its outputs' shapes, dtypes and phases are inferred and everything that can be checked
 // locally is. Returns OK with the first output's tensor index in *out (outputs are consecutive; *out is
-// unspecified where the operator has none), or an error at `at` that names the operator and the shapes.
+// unspecified if the operator has none), or an error at `at` that names the operator and the shapes.
 // For ITER of a sub-graph use graph_iter, whose tile is cut from a tensor of the graph above.
 int graph_add(struct graph *g, enum op op, int nin, const int *in, const struct attrs *a, struct loc at, int *out, struct err *e);
 int graph_input(struct graph *g, const char *name, enum dtype t, const struct shape *s, struct loc at, int *out, struct err *e);
@@ -349,9 +351,9 @@ int graph_rebuild(struct arena *mem, const struct graph *g, const struct rebuild
 // Appends an unchanged copy of node n of g to graph `to`. map[t] is the tensor of `to` for tensor t of g; it is set for the node's outputs.
 // above, from: for ITER only, the graph above `to` and the tensor of it that the iterator loads from.
 int graph_take(struct graph *to, const struct graph *above, int from, const struct graph *g, const struct node *n, int *map, struct err *e);
-// unread.c: the graph without dead nodes, or g itself if it has none. weak: remove only dead tensors made of constants and indices.
+// unread.c: the graph without dead nodes; g itself if it has none and is allocated in mem. weak: remove only dead tensors made of constants and indices.
 int graph_without_unread(struct arena *mem, const struct graph *g, bool weak, struct graph **out, struct err *e);
-int graph_root(const struct graph *g, int t); // the tensor that t is a view of; t itself where it is no view
+int graph_root(const struct graph *g, int t); // the tensor that t is a view of; t itself if it is no view
 // The tensor from which an iterator of the block graph of n loads this tile; -1 if another operator makes the tile.
 int node_iterated(const struct node *n, int tile);
 void graph_keep_names(struct graph *to, const struct graph *g, const struct node *n,
@@ -364,7 +366,7 @@ enum { INDEX_BOUNDS = 16 };
 struct index_sum { // constant + sum over d of step[d] * (index along dimension d); all are whole numbers
   double constant, step[MAX_DIMS];
 };
-struct index_bounds { // the condition holds where each of sum[] is >= 0
+struct index_bounds { // the condition holds if each of sum[] is >= 0
   int n;
   struct index_sum sum[INDEX_BOUNDS];
 };
@@ -466,12 +468,12 @@ int infer_tile(const struct graph *sub, const struct attrs *a, const struct shap
 // check.c: rules of a well-formed graph at every level (docs/mugraph.md); explains the first violation.
 int graph_check(const struct graph *g, struct err *e);
 
-// print.c: text that the parser reads back to the same graph; tree: a drawing for people, indented by level.
+// print.c: text that the parser reads back to the same graph. draw.c: a drawing, indented by level.
 void graph_print(const struct graph *g, struct str *out);
 void graph_draw(const struct graph *g, struct str *out);
 // As graph_draw, with the node of each line. The texts are allocated in mem.
 struct draw_line {
-  int node[LEVELS];                // from the kernel graph down, -1 below; all -1: the title
+  int node[LEVELS];                // by level, from the kernel graph down; -1 for deeper levels; all -1: the title
   const char *mark, *text, *shape; // for a node: "load", "k = K[x, :, i]", "f16[1, 64, 32]"; for a nested graph, text lists its results
   size_t end;                      // offset of the line's end in the text
 };
@@ -487,10 +489,10 @@ void graph_schedule(const struct graph *g, const char *schedule, struct str *out
 void graph_to_json(const struct graph *g, struct str *out);
 int graph_from_json(struct arena *mem, const char *text, size_t n, const char *file, struct graph **out, struct err *e);
 
-// expand.c: rewrites composites; every other node is copied. The plain form is what is searched and proved
-// (softmax = exp(x) / sum exp(x)); the stable one subtracts the row maximum and is what floats evaluate.
+// expand.c: rewrites composites; every other node is copied. The plain form, softmax = exp(x) / sum exp(x), is for search and
+// proof. The stable form subtracts the row maximum and is for evaluation in floats.
 int graph_expand(struct arena *mem, const struct graph *g, bool stable, struct graph **out, struct err *e);
-// One composite in its plain form, appended to g by `add` in place of graph_add.
+// Appends the plain form of one composite to g, with `add` in place of graph_add.
 typedef int node_adder(struct graph *g, enum op op, int nin, const int *in, const struct attrs *a, struct loc at, int *out, struct err *e);
 int graph_expand_node(struct graph *g, const struct node *n, node_adder *add, int *out, struct err *e);
 // For an additive mask of softmax scores, in a sum of dtype `sum`: appends to g, by `add`, the condition that an element is not

@@ -1,9 +1,9 @@
-// Schedules for people: which axis runs over what, kernel by kernel.
+// Schedules as text: the dimensions over which the axes of each kernel run.
 #include "ir/ir.h"
 
 #include <string.h>
 
-// Extent of the axis called x, y, z, i, j, k or l; 0 where there is none.
+// Extent of the axis x, y, z, i, j, k or l; 0 if the graph has no such axis.
 static int64_t extent_of(const struct graph *g, char axis)
 {
   if (axis >= 'x' && axis - 'x' < g->ngrid) return g->grid[axis - 'x'];

@@ -1,6 +1,6 @@
-// JSON -> graph. The text may come from anywhere: every field is checked by name and type, unknown ones are errors,
-// every node is built through graph_add, so that its shapes are inferred here, and graph_check ends it. Messages
-// say where by a path, "nodes[2].graph.nodes[5] (matmul)", since jansson keeps lines for syntax errors only.
+// JSON -> graph. The text is not trusted: fields are checked by name and type, and unknown ones are errors. Nodes are built
+// with graph_add, which infers their shapes, and the result is checked by graph_check. Messages give a path such as
+// "nodes[2].graph.nodes[5] (matmul)", because jansson keeps line numbers for syntax errors only.
 #include "ir/json.h"
 #include "base/doc.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { MAX_NODES = 1 << 14, MAX_ARGS = 64, MAX_NAME = 255 };
-static const int64_t AXES_LIMIT = (int64_t)1 << 22; // of all grid (loop) extents multiplied
+static const int64_t AXES_LIMIT = (int64_t)1 << 22; // limit of the product of grid (loop) extents
 
 struct json_read_reader {
   struct arena *mem;
@@ -17,12 +17,12 @@ struct json_read_reader {
   char where[128]; // path of the node being read
 };
 
-// One graph under construction, and the one that holds it.
+// A graph under construction, and the enclosing one.
 struct json_read_place {
   struct graph *g;
   const struct graph *above;
   json_t *nodes;
-  int *from, nfrom, from_cap; // tensors of `above` that the iterators so far cut
+  int *from, nfrom, from_cap; // tensors of `above` that the iterators so far read
 };
 
 static int bad(struct json_read_reader *r, enum errid id, const char *fmt, ...) PRINTF(3, 4);
@@ -36,7 +36,7 @@ static int bad(struct json_read_reader *r, enum errid id, const char *fmt, ...)
   return err_set(r->e, id, r->at, "%s: %s", r->where, text);
 }
 
-// An error that graph_add found, with the place put in front.
+// Returns the status of graph_add; puts the path in front of an error's message.
 static int located(struct json_read_reader *r, int status)
 {
   char text[sizeof r->e->text];
@@ -177,7 +177,7 @@ static int attributes(struct json_read_reader *r, const struct graph *g, enum op
 
 // ---- tensors ----
 
-// Is `name` an output of a node further down? Only asked to word an error.
+// Is `name` an output of a later node? Used for the text of an error.
 static bool made_later(const json_t *nodes, const char *name)
 {
   for (size_t i = 0; i < json_array_size(nodes); i++) {
@@ -243,7 +243,7 @@ static int want_bool(struct json_read_reader *r, const char *key, json_t *v, boo
   return *out = json_is_true(v), !v || json_is_boolean(v) ? OK : bad(r, ERR_JSON, "`%s` should be true or false, not %s", key, kind_name(v));
 }
 
-// The range of an input, its shard, and whether it is a state.
+// Reads the range of an input, its shard, and whether it is a state.
 static int read_declared(struct json_read_reader *r, struct graph *g, int t, json_t *node)
 {
   struct whole_range range = g->tensors[t].range;
@@ -287,7 +287,7 @@ static int read_iter(struct json_read_reader *r, struct json_read_place *p, json
   return located(r, graph_iter(p->g, p->above, t[0], a, r->at, &(int){0}, r->e));
 }
 
-// Run-time extents by dimension of the tensor that was made last.
+// Reads the run-time extents, by dimension, of the tensor that was added last.
 static int read_runs(struct json_read_reader *r, struct graph *g, json_t *v)
 {
   struct shape runs = {0};

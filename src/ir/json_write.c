@@ -1,11 +1,11 @@
-// A graph as JSON, one node a line, nested graphs indented. Keys come in a fixed order and attributes in the order
-// of attr.def, so that equal graphs give equal text. The schema is in docs/mugraph.md; json_read.c reads it back.
+// A graph as JSON, with one node per line and nested graphs indented. Keys have a fixed order and attributes the order of
+// attr.def, so equal graphs give equal text. The schema is in docs/mugraph.md; json_read.c reads it back.
 #include "ir/json.h"
 
 #include <math.h>
 #include <string.h>
 
-// Text between quotes, with what JSON does not allow inside them escaped.
+// Writes a quoted string, with escapes for characters that JSON does not allow in strings.
 static void quoted(struct str *o, const char *s)
 {
   str_add(o, "\"");
@@ -34,7 +34,7 @@ static void real(struct str *o, double x)
   char text[32];
   str_double(text, x);
   if (x == 0 && signbit(x))
-    str_add(o, "-0.0"); // -0 would be an integer, which has no sign
+    str_add(o, "-0.0"); // -0 would be read as an integer without a sign
   else
     str_add(o, isfinite(x) ? "%s" : "\"%s\"", text);
 }
@@ -119,7 +119,7 @@ static void declared(struct str *o, const struct tensor *t)
   if (t->extent) str_add(o, ", \"extent\": %d", t->extent);
 }
 
-// By dimension the number of its run-time extent, where that does not follow from the operands.
+// Writes the number of the run-time extent of each dimension, if it does not follow from the operands.
 static void run_time(struct str *o, const struct graph *g, const struct node *n, const struct tensor *t)
 {
   bool here = n->nout && extent_told(n->op) && extent_tells(t);

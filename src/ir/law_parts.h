@@ -1,4 +1,4 @@
-// law_parts: the l_ functions of op.def's LAW as sets of operators, a bit each: those by which the value is made.
+// law_parts: the l_ functions of op.def's LAW as bit sets: the operators from which the value is computed.
 #ifndef MICA_LAW_PARTS_H
 #define MICA_LAW_PARTS_H
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { K = IS_K, B = IS_B, T = IS_T }; // in rows; no macros, since K(1) in a row is text
+enum { K = IS_K, B = IS_B, T = IS_T }; // levels in rows; not macros, because K(1) occurs in the texts of rows
 const struct op_row op_rows[OPS] = {
 #define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, range, cost, doc) \
   [OP_##id] = {#name, doc, #code, least, most, RULE_##rule, levels, attrs, flags, AE_##abstract, cost},

@@ -1,14 +1,14 @@
-// Graphs as text in the language of docs/language.md. Reading the text back gives the same graph, node by node and
-// in the same order: a node is written inside the expression that uses it only where the parser, which appends
-// operands first, appends it at the same place.
+// Graphs as text in the language of docs/language.md. Parsing the text gives the same graph with nodes in the same order.
+// Therefore a node is written inside the expression that uses it only if the parser, which appends operands first, would
+// append it at the same position.
 #include "ir/print.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
 
-enum { HEIGHT = 3 };                             // operators nested in one expression, so that lines stay readable
-enum { COMPARED = 1, SUM, PRODUCT, SIGN, CALL }; // how tightly an expression binds
+enum { HEIGHT = 3 };                             // most operators nested in one expression, for readable lines
+enum { COMPARED = 1, SUM, PRODUCT, SIGN, CALL }; // precedence of expressions, ascending
 
 // ---- names -----------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ const char *print_iter_name(struct ir_printer *pr, int t, const char *from)
   return pr->names[t] = unique(pr, s);
 }
 
-// ---- what is written inside what ---------------------------------------------------------------------
+// ---- nodes written inside expressions ----------------------------------------------------------------
 
 static bool may_inline(const struct ir_printer *pr, int node)
 {
@@ -85,7 +85,7 @@ static bool may_inline(const struct ir_printer *pr, int node)
 
 static bool has_own_row(double power) { return power == 2 || power == 0.5 || power == -0.5; }
 
-// The parser makes a constant of a number at this argument, so a constant may be written as one.
+// Does the parser make a constant node of a number at this argument? Then such a constant can be written as a number.
 static bool takes_number(const struct node *n, int arg, double c)
 {
   if (op_rows[n->op].rule != RULE_MAP || n->nin != 2) return false;
@@ -107,8 +107,8 @@ static int bare_constant(struct ir_printer *pr, int node)
   return node - 1;
 }
 
-// Marks what node's expression swallows; returns the last node before all of that. `at` is the last node before the
-// operands, which are the arguments of one or several nodes in a row.
+// Marks operands of `node` as written inside its expression, from the last argument to the first. `at` is the node that an
+// operand must be to be next in order. Returns the last node before those marked.
 static int absorb(struct ir_printer *pr, int node, int at, int height)
 {
   const struct node *n = &pr->g->nodes[node];
@@ -197,7 +197,7 @@ static void map(struct str *out, const char *letters, int n, const int8_t *dims)
   str_add(out, "}");
 }
 
-// A shape, with the names of run-time extents; text: what it is otherwise.
+// Prints `text`, or, if it is NULL, the shape of t with the names of run-time extents.
 static void extents(struct ir_printer *pr, const char *text, const struct tensor *t)
 {
   if (text) str_add(pr->out, "%s", text);

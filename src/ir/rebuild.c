@@ -1,4 +1,4 @@
-// The same graph once more, node by node, with something changed on the way; shapes, dtypes and phases are inferred anew.
+// Copies a graph node by node with some properties changed. Shapes, dtypes and phases are inferred again.
 #include "ir/ir.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static int rebuild_nest(const struct context *c, struct graph *to, const struct 
   return s ? s : graph_nest(to, sub, n->nin, n->in, n->at, &(int){0}, c->e);
 }
 
-// Does the condition of n hide what lies behind a run-time extent? In a block, iterators have the indices and the extent.
+// Does the condition of n hide padding of a run-time extent? In a block, indices and extent are loaded by iterators.
 static bool hides_padding(const struct graph *g, const struct node *n)
 {
   const struct node *c = &g->nodes[g->tensors[n->in[1]].node];
@@ -47,7 +47,7 @@ static int rebuild_node(const struct context *c, struct graph *to, const struct 
     const struct shape *was = &g->tensors[n->in[0]].shape, *now = &to->tensors[n->in[0]].shape;
     if (!c->how->attrs(n, was, now, &t->shape, &a)) return err_set(c->e, ERR_SHAPE, n->at, "a reshape cannot follow the new sizes");
   }
-  // The largest number of a dtype, in place of what is hidden, is that of the dtype that there is now.
+  // If hidden elements are replaced by the dtype's largest number, the copy uses the largest number of its new dtype.
   if (n->op == OP_KEEP && hides_padding(g, n) && is_largest(a.scalar, t->dtype))
     a.scalar = copysign(dtype_largest(to->tensors[n->in[0]].dtype), a.scalar);
   return graph_add(to, n->op, n->nin, n->in, &a, n->at, &(int){0}, c->e);

@@ -1,10 +1,10 @@
-// States. An update of a state makes a new version of it, and all versions lie in one place. So whatever reads a version has to do so
-// before the next one is written. Graphs say in which order nodes run; rewrites that do not know of states may change it.
+// States. An update of a state makes a new version, and all versions share the same memory. So every read of a version must come before the next
+// update. Graphs are in execution order, but rewrites that do not handle states may change it.
 #include "ir/ir.h"
 
 static const struct node *maker(const struct graph *g, int t) { return &g->nodes[g->tensors[t].node]; }
 
-// The tensor in whose memory t lies: through reshapes and updates of a state.
+// The version whose memory t is, through reshapes.
 static int version(const struct graph *g, int t)
 {
   while (maker(g, t)->op == OP_RESHAPE) t = maker(g, t)->in[0];
@@ -51,13 +51,13 @@ static bool has_output(const struct graph *g, int state)
   return false;
 }
 
-// The tensor that an update of a state left last, or -1.
+// The last version of a state, in the state's shape if there is such a tensor; -1 if it is not updated.
 static int last_version(const struct graph *g, int state)
 {
   int last = -1;
   for (int i = 0; i < g->nnodes; i++)
     if (node_has(&g->nodes[i], WRITES_SLICES) && graph_state(g, g->nodes[i].out) == state) last = g->nodes[i].out;
-  for (int i = 0; i < g->nnodes && last >= 0; i++) // in the shape of the state
+  for (int i = 0; i < g->nnodes && last >= 0; i++) // a reshape of it to the shape of the state
     if (g->nodes[i].op == OP_RESHAPE && g->nodes[i].in[0] == last && shape_eq(&g->tensors[g->nodes[i].out].shape, &g->tensors[state].shape))
       return g->nodes[i].out;
   return last;
@@ -83,7 +83,7 @@ static bool writes_state(const struct graph *g, const struct node *n)
   return x >= 0 && graph_state(g, x) >= 0;
 }
 
-// Views read later than they are made: does node n read elements of the memory that version v names?
+// Does node n read elements of version v, possibly through views? A view itself reads nothing; its readers do.
 static bool reads(const struct graph *g, const struct node *n, int v)
 {
   if (op_rows[n->op].rule == RULE_VIEW || op_rows[n->op].rule == RULE_SPLIT) return false;
@@ -117,7 +117,7 @@ int state_check(const struct graph *g, struct err *e)
   return OK;
 }
 
-// May node i come next, of nodes of which done[] are there?
+// May node i come next, after the nodes marked in done[]?
 static bool ready(const struct graph *g, int i, const bool *done)
 {
   const struct node *n = &g->nodes[i];
@@ -147,6 +147,6 @@ int state_order(struct arena *mem, const struct graph *g, struct graph **out, st
     if (!status) graph_keep_names(*out, g, &g->nodes[i], map), done[i] = true, left--;
   }
   arena_close(&tmp);
-  if (!status && left) status = state_check(g, e); // it says which read comes too late
+  if (!status && left) status = state_check(g, e); // reports the read that comes too late
   return status ? status : left ? err_set(e, ERR_STATE_COPY, NOWHERE, "two updates of a state read each other's results") : OK;
 }

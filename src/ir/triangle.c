@@ -1,7 +1,7 @@
-// Products with a triangle of ones, as which `cumsum` expands: the triangle is the condition that one index is at most another.
+// Products with a triangle of ones, to which `cumsum` is expanded. The triangle is the condition that one index is at most another.
 #include "ir/ir.h"
 
-// Is t the index along this dimension of an n x n matrix? block: NULL, or the kernel of g that t is a tile of.
+// Is t the index along this dimension of an n x n matrix? block: the node of g in whose block graph t is a tile, or NULL.
 static bool is_index(const struct graph *g, const struct node *block, int t, int dim, int64_t n)
 {
   const int from = block ? node_iterated(block, t) : t;
@@ -14,7 +14,7 @@ static bool is_index(const struct graph *g, const struct node *block, int t, int
 struct scan graph_scan(const struct graph *g, const struct node *block, const struct node *n)
 {
   const struct graph *in = block ? block->sub : g;
-  if (n->op != OP_MATMUL || n->in[0] == n->in[1]) return (struct scan){0}; // a triangle times itself is read
+  if (n->op != OP_MATMUL || n->in[0] == n->in[1]) return (struct scan){0}; // the elements of a triangle times itself are read
   for (int k = 0; k < 2; k++) {
     const struct node *x = &in->nodes[in->tensors[n->in[k]].node];
     const struct shape *s = &in->tensors[n->in[k]].shape, *other = &in->tensors[n->in[!k]].shape;

@@ -1,7 +1,7 @@
-// The same graph without what nothing reads. Inputs and outputs stay.
+// Copies a graph without nodes whose results are not used. Inputs and outputs stay.
 #include "ir/ir.h"
 
-// By node: is it kept? False: all are.
+// kept[i]: node i stays. Returns false if all do.
 static bool find_kept(const struct graph *g, bool weak, bool *read, bool *kept)
 {
   bool drops = false;

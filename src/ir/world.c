@@ -84,7 +84,8 @@ static int no_update(const struct graph *g, const struct node *n, const char *wh
   return err_hint(e, "%s", hint), s;
 }
 
-// All ranks write the same places, each in its part. A rank has written values of its own only if the state is divided.
+// Checks an update of a state. All ranks must write the same indices, each in its part. The written values may differ between ranks only if the
+// state is divided.
 static int check_update(const struct graph *g, const struct node *n, const bool *varies, struct err *e)
 {
   const int state = g->world > 1 && !g->rank && node_updated(n) >= 0 ? graph_state(g, node_updated(n)) : -1;
@@ -113,7 +114,7 @@ static int check_output(const struct graph *g, const struct node *n, const bool 
 
 static bool is_apart(const struct graph *g, int t) { return node_has(&g->nodes[g->tensors[t].node], STAYS_APART); }
 
-// A result that stays divided is whole nowhere, so that no operator can read it.
+// No operator can read a result that stays divided, because no rank has the whole tensor.
 static int check_reader(const struct graph *g, const struct node *n, struct err *e)
 {
   for (int k = 0; k < n->nin && n->op != OP_OUTPUT; k++) {
@@ -148,8 +149,8 @@ enum { MOST_NAMED = 1024 };
 struct unfolding {
   const struct graph *g;
   struct graph *to;
-  bool *varies; // by tensor of g; of others all ranks share one tensor of `to`
-  int **map;    // by rank, by tensor of g
+  bool *varies; // by tensor of g: differs between ranks; otherwise all ranks share one tensor of `to`
+  int **map;    // by rank, then by tensor of g: the tensor of `to`
   int *state;   // by tensor of g: the whole of a divided state, after the updates so far
   struct err *e;
 };
@@ -160,7 +161,7 @@ static void share(const struct unfolding *u, const struct node *n)
     for (int k = 0; k < n->nout; k++) u->map[r][n->out + k] = u->map[0][n->out + k];
 }
 
-// "h_2" of rank 2, where no other tensor has this name. Names are for people: large graphs do without.
+// Names tensor h of rank 2 "h_2", unless another tensor has that name. Large graphs get no such names.
 static void name_part(const struct unfolding *u, const struct node *n, int rank)
 {
   for (int k = 0; k < n->nout && u->g->ntensors <= MOST_NAMED; k++) {
@@ -175,7 +176,7 @@ static void name_part(const struct unfolding *u, const struct node *n, int rank)
   }
 }
 
-// Each rank's part of x along dim.
+// Adds each rank's part of x along dim.
 static int scatter(const struct unfolding *u, const struct node *n, int x, int dim)
 {
   struct attrs a = attrs_default(OP_CHUNK);
@@ -200,7 +201,7 @@ static int input(const struct unfolding *u, const struct node *n)
   return u->map[0][n->out] = t, share(u, n), OK;
 }
 
-// The sum over the ranks in a fixed order, so that every rank rounds alike.
+// Adds the sum over the ranks, in a fixed order, so that all ranks round in the same way.
 static int sum(const struct unfolding *u, const struct node *n, int *out)
 {
   *out = u->map[0][n->in[0]];
@@ -208,7 +209,7 @@ static int sum(const struct unfolding *u, const struct node *n, int *out)
   return OK;
 }
 
-// The parts of tensor t on all ranks, joined along dim.
+// Adds the concatenation along dim of the parts of tensor t on all ranks.
 static int joined(const struct unfolding *u, const struct node *n, int t, int dim, int *out)
 {
   struct attrs a = attrs_default(OP_CONCAT);
@@ -228,17 +229,17 @@ static int meet(const struct unfolding *u, const struct node *n)
   return OK;
 }
 
-// The dimension along which ranks have parts of the state that n updates; -1: it updates none that is divided.
+// The dimension along which the state that n updates is divided; -1: n updates no divided state.
 static int divided_state(const struct graph *g, const struct node *n)
 {
   const int state = node_has(n, WRITES_SLICES) ? graph_state(g, n->in[0]) : -1;
   return state < 0 ? -1 : input_shard(g, state);
 }
 
-// The updates of all ranks are one of the whole state, which stays in its place.
+// Combines the updates of all ranks into one update of the whole state.
 static int update(const struct unfolding *u, const struct node *n, int dim)
 {
-  const int at = u->g->tensors[n->in[1]].shape.n, along = dim < n->a.dim ? dim : dim - 1 + at; // of what is written
+  const int at = u->g->tensors[n->in[1]].shape.n, along = dim < n->a.dim ? dim : dim - 1 + at; // dimension of the written values
   int in[3] = {u->state[n->in[0]], u->map[0][n->in[1]]};
   TRY(joined(u, n, n->in[2], along, &in[2]));
   TRY(graph_add(u->to, n->op, 3, in, &n->a, n->at, &u->state[n->out], u->e));
@@ -301,7 +302,7 @@ int output_shard(const struct graph *g, const struct node *n)
 struct shape output_whole(const struct graph *g, const struct node *n)
 {
   struct shape s = g->tensors[n->in[0]].shape;
-  const int dim = state_output(g, n) ? output_shard(g, n) : -1; // of others the tensor is the whole
+  const int dim = state_output(g, n) ? output_shard(g, n) : -1; // other outputs are whole tensors
   if (dim >= 0) s.d[dim] *= g->world;
   return s;
 }
