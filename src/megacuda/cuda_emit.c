@@ -1,4 +1,4 @@
-// The source of a plan: constants, the machine's part, waits and regions, operators, bodies, the kernel, tables, the host program.
+// Prints the source of a plan: constants, machine primitives, waits and regions, operators, bodies, the kernel, tables, the host program.
 #include "megacuda/megacuda.h"
 
 #include <string.h>
@@ -78,7 +78,7 @@ static void constants(const struct mega_plan *p, bool panels, int block, const s
   for (int o = 0; o < x->nops; o++) bytes += mega_weight_bytes(x, &x->op[o]);
   str_add(out, "constexpr long long STEP_BYTES = %lldll; // of weights that a step streams\nconstexpr int COPY_GB = %d;\n", (long long)bytes,
           MEGA_COPY_GB);
-  str_add(out, "#define PANELS %d\n", panels); // are there products of many rows
+  str_add(out, "#define PANELS %d\n", panels); // 1 if there are products of many rows
   if (panels)
     str_add(out, "constexpr int PANEL_BYTES = %lld, PANEL_SLOTS = %d, PANEL_PITCH = %d, HALVES = %d; // HALVES: bf16 for a value of an input\n",
             (long long)m->panel, MEGACUDA_PANEL_SLOTS, megacuda_panel_pitch(x->rows), x->rows <= MEGACUDA_EXACT_ROWS ? 2 : 1);
@@ -87,12 +87,12 @@ static void constants(const struct mega_plan *p, bool panels, int block, const s
   str_add(out, "constexpr unsigned long long SEED = %lluull;\nconstexpr const char *MODEL = \"%s\";\n", (unsigned long long)g->seed, x->name);
 }
 
-// Bytes of a block besides its stages: as struct block_memory of mega_device.cuh has them.
+// Bytes of shared memory of a block without its stages. Must agree with struct block_memory of mega_device.cuh.
 static int64_t beside_stages(const struct mega_plan *p, const struct megacuda_given *g, const struct megacuda_most *m)
 {
   int64_t rows = p->m->rows, attend = 4 * (m->query * (1 + g->warps) + 2 * m->head + (4 + 2 * g->warps) * m->heads), x = 4 * m->x_rows * m->x;
   int64_t tables = p->nnodes * MEGACUDA_NODE_ROW + m->waits * MEGACUDA_WAIT_ROW + m->publishes * MEGACUDA_PUBLISH_ROW;
-  int64_t barriers = m->panel ? 8 * (2 * MEGACUDA_PANEL_SLOTS + 1) : 0; // of pieces of an input
+  int64_t barriers = m->panel ? 8 * (2 * MEGACUDA_PANEL_SLOTS + 1) : 0; // barriers of pieces of an input
   return MAX(MAX(x, 4 * m->one), MAX(attend, m->panel)) + 8 * m->part + 4 * rows * m->merge + 4 * m->choices + 8 * rows * g->warps + 8 * g->warps +
          tables + barriers + ROUNDING;
 }
@@ -124,7 +124,7 @@ static const char head[] =
     "<unistd.h>\n#endif\ntypedef uint32_t u32;\ntypedef uint64_t u64;\n#endif\n"
     "struct bf16 {\n  unsigned short bits;\n};\n";
 
-// The order in which all ranks add slots, which the proof found to be one.
+// Prints the order in which ranks add slots. The proof has checked that it is the same on all ranks.
 static void print_order(const struct mega_plan *p, struct str *out)
 {
   str_add(out, "DEV int order_of(int i) { return ");

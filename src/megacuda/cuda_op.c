@@ -1,5 +1,5 @@
-// Tensors and operators as C++ structures: constants, and the region of each access as functions of layer and tile. They come from the same
-// accesses as the regions of the proof.
+// Prints tensors and operators as C++ structures: constants, and the region of each access as functions of layer and tile. They are made from the
+// same accesses as the regions of the proof.
 #include "megacuda/megacuda.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 // ---- accesses ----
 
-// The tile's index along an axis.
+// Prints the tile's index along an axis.
 static void print_index(const struct mega_op *op, int axis, struct str *out)
 {
   int below = 1;
@@ -35,7 +35,7 @@ static void print_bound(const struct mega_op *op, const struct mega_tensor *t, c
   str_add(out, "; }\n");
 }
 
-// The place in a row of the tensor at which a tile's elements begin, and that at which they end if they lie one after another.
+// Prints the offsets in a row of the tensor of the first element of a tile, and of the end of its elements if they are contiguous.
 static void print_first(const struct mega_tensor *t, int rank, struct str *out)
 {
   long long stride = 1;
@@ -48,7 +48,7 @@ static void print_first(const struct mega_tensor *t, int rank, struct str *out)
   }
 }
 
-struct tile_shape { // of a tile's pieces
+struct tile_shape { // shape of a tile's pieces
   int64_t columns, width;
 };
 
@@ -68,20 +68,20 @@ static struct tile_shape shape_of(struct arena *mem, const struct mega_plan *p, 
 static int64_t pitch_of(int bytes, int64_t width) { return (width * bytes + 15) / 16 * 16; }
 
 enum { MATRIX_COLUMNS = 32, MATRIX_K = 32 }; // most columns, and the unit of k, of products by tensor cores: mega_matrix.cuh
-struct stream {                              // of weights
+struct stream {                              // weights streamed by an operator
   int cut, slices, bytes;
-  int tiles;            // that divide the columns
-  int experts, choices; // of a layer; whose weights a tile takes one after another
-  bool chosen;          // data decide which experts these are
+  int tiles;            // number of tiles that divide the columns
+  int experts, choices; // experts of a layer; number of experts whose weights a tile reads one after another
+  bool chosen;          // a router chooses these experts at run time
   int along;            // threads along k of a piece
-  bool matrix;          // tensor cores take it
+  bool matrix;          // multiplied by tensor cores
   int64_t k;
   struct tile_shape full, last;
   int64_t tile_bytes, last_bytes;
   bool panel;                      // a product of many rows: mega_panel.cuh
-  int keeps, groups, slots;        // of it: tiles whose sums a warp has; warps that divide the tiles; pieces of its input at once
-  int splits;                      // pieces of its input for a piece of weights
-  int64_t slot_bytes, panel_bytes; // of a piece of its input; of all that it needs in a block
+  int keeps, groups, slots;        // then: tiles whose sums a warp keeps; groups of warps that divide the tiles; pieces of the input at once
+  int splits;                      // pieces of the input for each piece of weights
+  int64_t slot_bytes, panel_bytes; // bytes of a piece of the input; of all its shared memory in a block
 };
 
 static int64_t bytes_of(const struct stream *s, struct tile_shape x)
@@ -91,7 +91,7 @@ static int64_t bytes_of(const struct stream *s, struct tile_shape x)
   return n;
 }
 
-// Threads along k of a piece: each has sixteen bytes of a column, or more of them one after another.
+// Number of threads along k of a piece; each reads one or more chunks of sixteen bytes of a column.
 static int along_of(const struct stream *s, int threads)
 {
   int64_t per = 16 / s->bytes, chunks = (s->full.width + per - 1) / per;
@@ -103,7 +103,7 @@ enum {
   PANEL_K = 32,
   PANEL_COLUMNS = 64,
   AHEAD = 512
-}; // columns of an operand; k of a panel; most columns; bytes behind the last piece
+}; // columns of an operand; k of a panel; most columns; bytes after the last piece
 
 static bool takes_panels(const struct mega_plan *p, const struct mega_op *op, const struct stream *s)
 {
@@ -113,7 +113,7 @@ static bool takes_panels(const struct mega_plan *p, const struct mega_op *op, co
   return input && whole && s->bytes == 2 && !s->chosen && s->slices * s->full.columns <= PANEL_COLUMNS;
 }
 
-// The access of an operator to the gain of the norm of its input, or -1.
+// The access of an operator to the gain of its input's norm, or -1.
 static int gain_access(const struct mega_plan *p, const struct mega_op *op)
 {
   for (int a = 0; a < op->spec.naccess; a++) {
@@ -129,7 +129,7 @@ int megacuda_panel_pitch(int rows)
   return blocks * 8 + (blocks % 2 ? 1 : 9);
 }
 
-// Bytes of the gain of the norm of an operator's input, which lies after the pieces of the input; 0: there is no norm.
+// Bytes of the gain of an operator's input norm, which is stored after the pieces of the input; 0: there is no norm.
 static int64_t gain_bytes(const struct mega_plan *p, const struct mega_op *op)
 {
   int gain = gain_access(p, op);
@@ -150,7 +150,7 @@ static void divide_panels(const struct mega_plan *p, const struct mega_op *op, i
     if (mega_input_of_rows(p->m, op, a) && op->spec.access[a].rank == 3) parts = p->m->tensor[op->arg[op->spec.access[a].arg]].dim[1];
   s->keeps = MIN(most, (tiles + s->groups - 1) / s->groups);
   int64_t sums = warps * lines * megacuda_panel_pitch(p->m->rows) * 4, gain = gain_bytes(p, op), room = MEGACUDA_TWO_PANELS - gain;
-  for (s->splits = 1;; s->splits *= 2) { // a stage is kept for all parts of its piece
+  for (s->splits = 1;; s->splits *= 2) { // a stage is occupied until all parts of its piece are used
     s->slot_bytes = (width / s->splits * parts * rows * 2 * halves + 127) / 128 * 128;
     bool divides = s->full.width % (PANEL_K * s->splits * 2) == 0 && s->last.width % (PANEL_K * s->splits * 2) == 0 && halves == 1;
     if (2 * s->slot_bytes <= room || s->keeps * s->groups * 2 > p->m->stages || !divides) break;
@@ -190,7 +190,7 @@ static bool copies_panels(struct arena *mem, const struct mega_plan *p, const st
   return false;
 }
 
-// Is there a reader of the tensor that copies it in panels, or one that does not?
+// Has the tensor a reader that copies it in panels or, with `panels` false, one that does not?
 static bool read_in(bool panels, struct arena *mem, const struct mega_plan *p, int tensor, int threads)
 {
   for (int o = 0; o < p->m->nops; o++)
@@ -248,7 +248,7 @@ int megacuda_block(struct arena *mem, const struct mega_plan *p, int warps)
   return (warps + MEGACUDA_OTHER_WARPS + megacuda_panels(mem, p, warps * 32)) * 32;
 }
 
-// Pieces are [slices][columns][k]; all tiles but the last are alike.
+// Describes the weights that an operator streams. Pieces are [slices][columns][k]; all tiles but the last have the same shape.
 static int stream_of(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct stream *s, struct err *e)
 {
   describe(mem, p, op, access, threads, s);
@@ -307,7 +307,7 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
   return OK;
 }
 
-// Positions that the tile sees, of `now` cached ones; its row and its head.
+// Prints a tile's row and head, and the range of the `now` cached positions that it reads.
 static void print_positions(const struct mega_op *op, const struct mega_access *a, struct str *out)
 {
   int axis = a->dim[1].how == MEGA_PAGE_PAST ? a->dim[1].axis : -1;
@@ -392,7 +392,7 @@ int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int th
   return OK;
 }
 
-// The feeder's tensors: the input, and the gain of its norm.
+// Prints the tensors that the feeder copies: the input, and the gain of its norm.
 static int print_feeding(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int threads, struct str *out)
 {
   int input = -1, gain = gain_access(p, op);
@@ -448,7 +448,7 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int thr
 
 // ---- rows of the producer ----
 
-// The norm's gain is small, and all workers read it: it is fetched into L2 with the first weights.
+// The gain of the norm, which is prefetched into L2 with the first weights, because it is small and all workers read it.
 static int gain_of(const struct mega_plan *p, const struct mega_op *op, int64_t *bytes)
 {
   int gain = gain_access(p, op);
@@ -472,7 +472,7 @@ int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, 
     int64_t bytes;
     int access = -1, gain = gain_of(p, op, &bytes);
     struct stream s;
-    for (int a = 0; a < op->spec.naccess; a++) // others have a loop of their own
+    for (int a = 0; a < op->spec.naccess; a++) // other streams have separate loops
       if (op->spec.access[a].stream && !is_paged(&op->spec.access[a]) && op->spec.access[a].decider < 0) access = a;
     if (access < 0) {
       str_add(out, "  {},\n");
@@ -493,7 +493,7 @@ int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, 
 
 // ---- sizes ----
 
-enum { BEHIND = 8 }; // floats behind a row
+enum { BEHIND = 8 }; // padding after a row, in floats
 
 static int most_of_access(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct megacuda_most *m,
                           struct err *e)
@@ -524,7 +524,7 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
   return OK;
 }
 
-// Is there a product that keeps all rows of its input?
+// Is there a product that keeps all rows of its input in shared memory?
 static bool keeps_inputs(struct arena *mem, const struct mega_plan *p, int threads)
 {
   struct stream s;

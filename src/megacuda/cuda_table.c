@@ -1,9 +1,9 @@
-// The plan's nodes, shares, events and waits as tables of the source. A wait or a publication that is not in the plan has no row.
+// Prints the plan's nodes, shares, events and waits as tables. A wait or publication that is not in the plan has no row.
 #include "megacuda/megacuda.h"
 
 #include <string.h>
 
-// The number of the write that an access of a node reads, by the plan's waits for tagged data. It is 0 for a tensor that is written in place.
+// Number of the write that an access of a node reads, from the plan's waits for tagged data; 0 for a tensor that is written in place.
 static int write_of(const struct mega_plan *p, int node, int access, int *write, struct err *e)
 {
   const struct mega_op *op = mega_op_of(p, node);
@@ -26,11 +26,11 @@ static int write_of(const struct mega_plan *p, int node, int access, int *write,
   return err_set(e, ERR_MEGA, op->at, "%s reads %s, and the plan has no event for it", name, p->m->tensor[tensor].name);
 }
 
-// A loop over layers makes as many writes of a tensor in each layer. So they are linear in the layer, but a read in layer 0 may be of a write ahead of
-// the loop.
+// Each iteration of a loop over layers writes a tensor equally often. So the number of a write is linear in the layer. Layer 0 is an exception: it may
+// read a write before the loop.
 int megacuda_write(const struct mega_plan *p, int op, int access, struct str *out, struct err *e)
 {
-  int write[3] = {0}, layers = MAX(p->m->op[op].repeat, 1); // of layers 0, 1 and 2
+  int write[3] = {0}, layers = MAX(p->m->op[op].repeat, 1); // numbers in layers 0, 1 and 2
   for (int n = 0; n < p->nnodes; n++) {
     int of, layer = p->node[n].layer;
     if (p->node[n].op != op) continue;
@@ -110,7 +110,7 @@ static void print_events(const struct mega_plan *p, struct str *out)
   str_add(out, "  {-1, 0, 0, 0, 0, 0}};\n");
 }
 
-// The part that a rank has: sections of a dimension, the dimension, its extent, elements below it.
+// Prints the part of a tensor that a rank has: sections of a dimension, the dimension, its extent, elements per index of it.
 static void print_part(const struct mega_tensor *t, struct str *out)
 {
   int64_t inner = 1;
@@ -144,7 +144,7 @@ static void print_tensors(const struct mega_plan *p, struct str *out)
   str_add(out, "};\n");
 }
 
-// By operator: the tensors that it writes.
+// Prints, for each operator, the tensors that it writes.
 static void print_written(const struct mega_plan *p, struct str *out)
 {
   str_add(out, "#if WORLD > 1\nstatic const int WRITTEN[OPS][%d] = {\n", MEGA_ARGS + 1);
@@ -157,7 +157,7 @@ static void print_written(const struct mega_plan *p, struct str *out)
   str_add(out, "};\n#endif\n");
 }
 
-// Elements of the cache that are filled before the first step.
+// Prints the regions of the cache that are filled before the first step.
 static void print_filled(struct arena *mem, const struct mega_plan *p, struct str *out)
 {
   str_add(out, "static const plan_box FILLED[] = { // tensor, then the box of each dimension\n");
@@ -179,7 +179,7 @@ static void print_filled(struct arena *mem, const struct mega_plan *p, struct st
   str_add(out, "  {-1, 0, {0}, {0}, {0}}};\n");
 }
 
-// Fields of a worker's rows are narrow: shared memory that they do not take is a stage.
+// Checks that the plan's numbers fit in the narrow fields of a worker's rows, which are narrow to save shared memory for stages.
 static int check_rows(const struct mega_plan *p, struct err *e)
 {
   int64_t words = 0, count = 0, back = 0, publishes = 0;
@@ -200,7 +200,7 @@ static int check_rows(const struct mega_plan *p, struct err *e)
     int64_t is, most;
   } rows[] = {{"events", p->nevents, UINT16_MAX},
               {"words of counters and flags", words, UINT16_MAX},
-              {"work tiles of an event", count, UINT16_MAX - 1}, // a planted mistake awaits one more
+              {"work tiles of an event", count, UINT16_MAX - 1}, // a planted fault waits for one more
               {"steps from a wait back to its event", back, UINT8_MAX},
               {"events of a node", publishes, UINT8_MAX}};
   for (size_t i = 0; i < COUNT(rows); i++)

@@ -1,10 +1,10 @@
-// Fibers: threads of a kernel that take turns on a CPU. The text stands ahead of mega_shim.h where a kernel is written.
+// Fibers: cooperative threads of a kernel on a CPU. Precedes mega_shim.h in the printed text.
 #include <setjmp.h>
 #include <ucontext.h>
 
 struct fiber {
-  ucontext_t context; // where it begins
-  jmp_buf left;       // where it goes on: unlike swapcontext, _longjmp makes no system call
+  ucontext_t context; // its start
+  jmp_buf left;       // point at which it continues; _longjmp, unlike swapcontext, makes no system call
   bool begun, done;
 };
 static jmp_buf fiber_scheduler;
@@ -16,7 +16,7 @@ static void fiber_open(fiber &x, void *stack, size_t bytes, void (*begin)())
   x.context.uc_stack.ss_sp = stack, x.context.uc_stack.ss_size = bytes, x.context.uc_link = NULL;
   makecontext(&x.context, begin, 0);
 }
-// Back to the scheduler, until it resumes x, which is running.
+// Returns from the running fiber x to the scheduler, until it resumes x.
 static inline void fiber_yield(fiber &x)
 {
   if (!_setjmp(x.left)) _longjmp(fiber_scheduler, 1);

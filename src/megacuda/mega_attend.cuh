@@ -1,7 +1,7 @@
-// Attention: rotary embedding, appending to the cache, attention over its pages with a running maximum. Without tensor cores, a row of the cache
-// is read by as many lanes as it has sixteen bytes. Each such group has its own running maximum, and they are joined at the end.
+// Attention: rotary embedding, appending to the cache, attention over its pages with a running maximum. Without tensor cores, each lane of a group
+// reads one chunk of sixteen bytes of a cache row. Each group has its own running maximum; the groups are merged at the end.
 
-// Cosines and sines of this lane's pairs, and gains of its elements of a query's and of a key's head: asked for before the data come.
+// Cosines and sines of this lane's pairs, and gains of its elements of a query head and a key head. They are loaded before the data arrive.
 template <class O, class G, class U> struct turns {
   static constexpr int half = O::dim / 2, n = (half + 31) / 32, elements = (O::dim + 31) / 32;
   float2 t[n];
@@ -21,7 +21,7 @@ template <class O, class G, class U> struct turns {
   }
 };
 
-// A head of `dim` elements in shared memory: norm with a gain of `turn`, rotation; then keep(element, value) of each. One warp.
+// One warp: applies norm and rotation to a head of `dim` elements in shared memory, then calls keep(element, value) for each.
 template <class O, class T, int N, class F> DEV void turn_head(const T &turn, const float (&gain)[N], float *x, F keep)
 {
   constexpr int half = O::dim / 2;
@@ -45,7 +45,7 @@ template <class O, class T, int N, class F> DEV void turn_head(const T &turn, co
   }
 }
 
-// Key and value of a tile's position into the cache, at `to`.
+// Stores key and value of a tile's position in the cache at `to`.
 template <class O, class K, class V, class P, class T> DEV void append_to(moment j, const T &turn, int tile, typename P::tensor::type *to)
 {
   int layer = S.node[j.n].layer, k0 = K::lo1(layer, tile), v0 = V::lo1(layer, tile);
@@ -81,7 +81,7 @@ template <class O> BODY u32 body_qknorm_rotary_append(moment j, u32 taken)
 
 // ---- attention ----
 
-// A softmax while it runs, of all query heads of a kv head: scores are multiplied by log2 e. A row is read by as many lanes as it has sixteen bytes.
+// An online softmax of all query heads of a kv head; scores are multiplied by log2 e. Each lane of a group reads sixteen bytes of a row.
 template <class P, int HEADS> struct lane_softmax {
   typedef pack<typename P::tensor::type> line;
   static constexpr int N = line::N, lanes = P::DIM / N, at_once = 32 / lanes, step = WARPS * at_once;
@@ -110,7 +110,7 @@ template <class P, int HEADS> struct lane_softmax {
   {
     line::open(*(const uint4 *)(S.ring[0] + rows + row * (lanes * 16) + (chunk ^ exchange(cache_row<P>::bytes, slot + row)) * 16), x);
   }
-  // A piece of n positions, the first of which has this slot.
+  // Processes a piece of n positions, the first of which has this slot.
   DEV void see(int keys, int n, int slot, int values)
   {
     float k[2][N], v[2][N];
@@ -145,7 +145,7 @@ template <class P, int HEADS> struct lane_softmax {
       }
     }
   }
-  // The sums of the lanes over all warps' maximum, into shared memory. All consumers.
+  // All consumers: rescales the sums of the lanes to the maximum of all warps, and stores them in shared memory.
   DEV void join()
   {
 #pragma unroll
@@ -167,7 +167,7 @@ template <class P, int HEADS> struct lane_softmax {
       spread<16>(out[h], h * P::DIM + chunk * N);
     }
   }
-  // Sums over lanes that differ in the bits from HALF down to `lanes`; each lane keeps a part of them while there are enough.
+  // Butterfly sum over lanes that differ in the bits from HALF down to `lanes`. Each step halves the elements of a lane while there are enough.
   template <int HALF, int LEFT = N> DEV void spread(float (&x)[N], int at)
   {
     if constexpr (HALF < lanes) {
@@ -191,7 +191,7 @@ template <class P, int HEADS> struct lane_softmax {
 
 const float LOG2E = 1.44269504f;
 
-// Scores of this position's key. The last warps have fewest of the others.
+// Scores of this position's key. The last warps compute them, because they have the fewest cached positions.
 template <class O, int HEADS> DEV void score_now()
 {
 #pragma unroll 1
@@ -206,16 +206,16 @@ template <class O, int HEADS> DEV void score_now()
   }
 }
 
-// A softmax of an element of the output, as far as it has come.
+// State of an online softmax for one element of the output.
 struct element_sums {
   float top = -1e30f, sum = 0, out = 0;
-  DEV void see(float most, float add_sum, float add_out) // a part, with its maximum
+  DEV void see(float most, float add_sum, float add_out) // adds a part with its maximum
   {
     float next = fmaxf(top, most), stay = exp2_of(top - next), scale = exp2_of(most - next);
     top = next, sum = sum * stay + add_sum * scale, out = out * stay + add_out * scale;
   }
-  template <int DIM> DEV void see_now(int e) { see(S.attend.score[e / DIM], 1, S.attend.now[1][e % DIM]); } // this position
-  // Element e over all warps. The sum of a part is not divided; its maximum and divisor go to S.attend.whole.
+  template <int DIM> DEV void see_now(int e) { see(S.attend.score[e / DIM], 1, S.attend.now[1][e % DIM]); } // adds this position
+  // Element e, merged over all warps. With PART the sum is not divided; maximum and divisor are stored in S.attend.whole.
   template <int DIM, bool PART> DEV float join(int e)
   {
     int h = e / DIM;
@@ -228,13 +228,13 @@ struct element_sums {
   }
 };
 
-// The first thread, in whole warps, behind so many elements of an access.
+// The first thread, a multiple of a warp, after the threads that handle `elements` elements of an access from `thread` on.
 template <class A> DEV constexpr int behind(int thread, int elements)
 {
   return (thread + (A::tensor::TAGGED ? (elements / A::tensor::GROUP + 1) * A::tensor::GROUP_WORDS : elements) + 31) / 32 * 32 % THREADS;
 }
 
-// A query's head, turned; for tensor cores scaled and split, too.
+// Rotates a query head. For tensor cores it is also scaled and split.
 template <class O, class P, class T> DEV void turn_query(const T &turn, int h)
 {
   float *x = S.attend.query + h * O::dim;
@@ -244,7 +244,7 @@ template <class O, class P, class T> DEV void turn_query(const T &turn, int h)
   });
 }
 
-// Queries, turned, and this position's key and value: made of K and V, or where there are none, read from the cache.
+// Loads rotated queries, and this position's key and value: computed from K and V or, without these, read from the cache.
 template <class O, class Q, class K, class V, class G, class U, class P, bool WRITES> DEV void load_heads(moment j, int tile)
 {
   typedef pack<typename P::tensor::type> line;
@@ -282,7 +282,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, bool WR
   consumers();
 }
 
-// Attention of a tile over the pieces of its positions, with each warp's sums in shared memory at the end.
+// The type that computes the attention of a tile over the pieces of its positions, and stores each warp's sums in shared memory at the end.
 template <class P, int HEADS> struct attention_of {
   typedef typename std::conditional<takes_matrix<P, HEADS>(), matrix_softmax<P, HEADS>, lane_softmax<P, HEADS>>::type type;
 };
@@ -309,8 +309,8 @@ template <class O, class Y, class D> DEV void write_heads(moment j, int row, int
   consumers();
 }
 
-// G, U: gains of queries and keys. K, V: this position's key and value; or it is read from the cache. NOW: that the task writes, or not. Y: the
-// output; of a part of the positions sums, with D their maxima and divisors.
+// G, U: gains of queries and keys. K, V: this position's key and value; without them it is read from the cache. NOW: the cache row that the task
+// writes, if any. Y: the output; for a part of the positions, its sums, with maxima and divisors in D.
 template <class O, class Q, class K, class V, class G, class U, class P, class NOW, class Y, class D> DEV u32 attend(moment j, u32 taken)
 {
   constexpr bool part = !std::is_same<D, no_gain>::value;

@@ -1,6 +1,6 @@
-// Parts that all task bodies use: the block's memory, waits with the watchdog, regions of tensors in and out.
+// Code that all task bodies use: the block's shared memory, waits with the watchdog, loads and stores of regions of tensors.
 
-// ---- tables of a worker, made by the host from the plan ----
+// ---- tables of a worker, which the host makes from the plan ----
 struct alignas(4) node_row { // one task
   unsigned short layer, lo, hi, wait, nwaits, publish;
   unsigned char op, npublish, turn;
@@ -13,21 +13,21 @@ struct alignas(4) publish_row {
   unsigned short word, add; // add 0: a flag
 };
 static_assert(sizeof(node_row) == NODE_ROW && sizeof(wait_row) == WAIT_ROW && sizeof(publish_row) == PUBLISH_ROW, "as the stages leave room");
-struct weights_row { // how an operator's weights lie; tiles 0: it has none
+struct weights_row { // layout of an operator's packed weights; tiles 0: it has none
   long long layer_bytes, tile_bytes;
   int tiles, k;
-  int width, bytes, end_bytes;                // of a piece; bytes of the piece at the end of k
-  int last_width, last_bytes, last_end_bytes; // the same of the last tile
-  int gain, gain_bytes;                       // tensor of the norm's gain, or -1; bytes of a layer
+  int width, bytes, end_bytes;                // k and bytes of a piece; bytes of the last piece along k
+  int last_width, last_bytes, last_end_bytes; // the same for the last tile
+  int gain, gain_bytes;                       // tensor of the norm's gain, or -1; its bytes per layer
 #if PANELS
   int group;   // tiles that are multiplied together
-  bool ragged; // the last tile is narrower, and so alone
+  bool ragged; // the last tile is narrower, and is a group of its own
 #endif
 };
-struct seat_row { // of a row that serves a request; past: positions that earlier launches wrote; before: rows of this step before it
+struct seat_row { // a row that serves a request. past: positions that earlier launches wrote; before: earlier rows of the request in this step
   int live, moves, position, past, before;
 };
-enum stream_kind { STREAM_NOTHING, STREAM_WEIGHTS, STREAM_CACHE, STREAM_PAGES, STREAM_EXPERTS }; // what the pipeline brings for an operator
+enum stream_kind { STREAM_NOTHING, STREAM_WEIGHTS, STREAM_CACHE, STREAM_PAGES, STREAM_EXPERTS }; // data that the pipeline loads for an operator
 struct fault_row {
   u32 taken, kind, producer, step, node, which, seen, wanted;
 };
@@ -44,25 +44,25 @@ struct kernel_memory {
   u32 *stop;
   int *tokens;               // [step of the launch][row]
   u64 deadline;              // nanoseconds
-  u64 *trace;                // [worker][node][phase]: when a task of the last step came so far; or NULL
+  u64 *trace;                // [worker][node][phase]: time at which a task of the last step reached the phase; or NULL
   const seat_row *seat;      // [row]
   const int *table;          // [row][page of the request]: page of the cache
-  const unsigned short *order; // of attention of served rows: which tile the i-th is; NULL: the i-th
+  const unsigned short *order; // attention of served rows: tile to run as the i-th; NULL: tile i
 };
 
 static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 12), "as the library fills it: src/serve/device_memory.c");
 
 PER_RANK(kernel_memory, M);
 
-GLOBAL u32 FLIGHTS = FLIGHT, CALM_FLIGHTS = CALM; // copies of a block at once; of pieces that its consumers do not take yet
+GLOBAL u32 FLIGHTS = FLIGHT, CALM_FLIGHTS = CALM; // most copies in flight of a block; most of them for pieces that its consumers do not need yet
 
 struct attend_memory {
   float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS];
   union {
-    float out[WARPS][QUERY_FLOATS];           // sums, when all warps have their queries in registers
+    float out[WARPS][QUERY_FLOATS];           // sums, after all warps have their queries in registers
     alignas(16) bf16 split[2 * QUERY_FLOATS]; // queries for tensor cores: mega_scores.cuh
   };
-  float now[2][HEAD_FLOATS], score[GROUP_HEADS], top[GROUP_HEADS], whole[2][GROUP_HEADS]; // of this position: key and value, scores; see join_warps; of a part: maxima, divisors
+  float now[2][HEAD_FLOATS], score[GROUP_HEADS], top[GROUP_HEADS], whole[2][GROUP_HEADS]; // now, score: this position's key and value, and scores; top: maxima over all warps; whole: maxima and divisors of a part
 };
 struct alignas(128) block_memory {
   char ring[STAGES][STAGE_ROOM];
@@ -71,21 +71,21 @@ struct alignas(128) block_memory {
 #if PANELS
     char panel[PANEL_BYTES]; // pieces of the input of many rows, then sums: mega_panel.cuh
 #endif
-    float one[ONE_FLOATS];   // of one whose rows have weights of their own
+    float one[ONE_FLOATS];   // input of a product whose rows have their own weights
     attend_memory attend;
   };
   float merge[ROWS][MERGE_FLOATS], part[2][PART_FLOATS], square[2][ROWS][WARPS], best[WARPS];
-  int best_at[WARPS], expert[CHOICES]; // expert: of the producer's tile
+  int best_at[WARPS], expert[CHOICES]; // expert: experts of the producer's tile
   node_row node[NODES];
   wait_row wait[WAITS];
   publish_row publish[PUBLISHES];
   stage_barrier full[STAGES], empty[STAGES];
 #if PANELS
-  stage_barrier fed[PANEL_SLOTS], eaten[PANEL_SLOTS], open; // pieces of inputs: they are there; nobody reads them any more; there is room for a group's
-  u32 feeds; // pieces of inputs so far
+  stage_barrier fed[PANEL_SLOTS], eaten[PANEL_SLOTS], open; // pieces of inputs: fed: loaded; eaten: no longer read; open: the room is free for a group of tiles
+  u32 feeds; // number of pieces of inputs so far
 #endif
-  volatile u32 dead, traced, urgent; // urgent: 1 + the node whose pieces the consumers take; 0: they wait for an input
-  u32 done; // parts of tasks that publish, of this launch
+  volatile u32 dead, traced, urgent; // urgent: 1 + the node whose pieces the consumers use; 0: they wait for an input
+  u32 done; // parts of publishing tasks completed in this launch
 };
 static_assert(sizeof(block_memory) <= SHARED_BYTES, "a block's memory");
 #define S SHARED(block_memory)
@@ -93,19 +93,19 @@ static_assert(sizeof(block_memory) <= SHARED_BYTES, "a block's memory");
 #define LANE (TID % 32)
 
 struct moment {
-  u32 step; // counted from the first launch on
+  u32 step; // number of the step since the first launch
   int n;    // node
   int position, at;
 };
 
-// Times of a task in a trace: begun; its input was there; its sums were there; ended.
+// Times of a task in a trace: start; input available; sums complete; end.
 enum task_phase { BEGUN, READY, SUMMED, ENDED, PHASES };
 DEV void mark(moment j, int phase)
 {
   if (S.traced && TID == 0) M.trace[(WORKER * NODES + j.n) * PHASES + phase] = now_ns();
 }
 
-// The task waits for its input; the input is there.
+// await_input: the task starts to wait for its input. ready: the input is available.
 DEV void await_input()
 {
   if (TID == 0) S.urgent = 0;
@@ -116,12 +116,12 @@ DEV void ready(moment j)
   mark(j, READY);
 }
 
-// ---- the watchdog: past the deadline the record is written, and from then on no wait of this block waits ----
+// ---- the watchdog: after the deadline a record is written, and all waits of this block return at once ----
 
 enum { LOOKS = 64 };
 const u64 GONE = ~(u64)0;
 
-DEV void stop_all(); // of all ranks
+DEV void stop_all(); // stops all ranks
 
 APART void record_fault(u32 kind, moment j, u32 which, u32 seen, u32 wanted)
 {
@@ -150,14 +150,14 @@ DEV void wait_stage(stage_barrier *b, u32 parity, moment j, u32 piece)
     if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_STAGE, j, 0, piece, piece + 1)) == GONE) return;
 }
 
-// This warp does not read the piece any more.
+// Signals that this warp no longer reads the piece.
 DEV void let_go(u32 piece, int tid)
 {
   warp_barrier();
   if (tid % 32 == 0) stage_arrive(&S.empty[piece % STAGES]);
 }
 
-// Words ask(0) .. ask(B - 1): all are asked for at once, and those that are late again. One after the other, each would take the time of an access.
+// Waits for the words ask(0) .. ask(B - 1). All are loaded at once, and late ones again, so their latencies overlap.
 template <int B, class ASK> DEV void await_all(ASK ask, u32 tag, moment j, u32 tensor, uint4 (&v)[B])
 {
   u64 since = 0;
@@ -200,7 +200,7 @@ DEV void wait_row_of(const wait_row &x, moment j)
   }
 }
 
-// Counters and flags that the task's tiles wait for; words are awaited where they are read.
+// Waits for the counters and flags of the task's tiles; words are awaited when they are read.
 template <class O> DEV void wait_events(moment j)
 {
   const node_row &r = S.node[j.n];
@@ -211,15 +211,15 @@ template <class O> DEV void wait_events(moment j)
   if (O::FENCE) fence_proxy();
 }
 
-// The publisher thread publishes the events of a task. A release takes about a microsecond, because it waits until all writes are visible. The
-// consumers go on in this time. Each consumer warp counts up when its part of the task is done.
+// A separate thread publishes the events of a task, because a release waits about a microsecond until all writes are visible. The consumers
+// continue meanwhile. Each consumer warp increments a counter when its part of the task is complete.
 DEV void done_part(moment j)
 {
   if (!S.node[j.n].npublish) return;
   warp_barrier();
   if (LANE == 0) done_add(&S.done, 1);
 }
-DEV void publish(moment j) // where the next task of this block may read what this one writes, or write what it reads
+DEV void publish(moment j) // for tasks whose successor in this block may read their writes, or overwrite their inputs
 {
   consumers();
   done_part(j);
@@ -227,7 +227,7 @@ DEV void publish(moment j) // where the next task of this block may read what th
 
 // ---- tensors ----
 
-// The write that an access reads or makes, counted over all steps.
+// The number, over all steps, of the write that an access reads or makes.
 template <class A> DEV u32 epoch_of(moment j) { return j.step * A::tensor::WRITES + A::write(S.node[j.n].layer); }
 
 template <class T> DEV uint4 *words_of(u32 epoch, int row)
@@ -240,7 +240,7 @@ template <class T> DEV typename T::type *plain_of(u32 epoch, int row)
 }
 
 #if PANELS
-// A tensor in panels: [k / 32][row][32] as bf16, and the same of what rounding left.
+// A tensor in panels: [k / 32][row][32] as bf16, followed by the rounding errors in the same order.
 template <class T> DEV bf16 *panel_of(u32 epoch, int from) { return (bf16 *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)(2 * T::ELEMENTS) + from * ROWS; }
 template <class T> DEV bf16 *panel_at(u32 epoch, int row, int e) { return panel_of<T>(epoch, e / 32 * 32) + row * 32 + e % 32; }
 template <class T> DEV float panel_value(u32 epoch, int row, int e)
@@ -265,7 +265,7 @@ template <class T> DEV float untagged_at(u32 epoch, int row, int e)
   return fresh((const float *)plain_of<T>(epoch, row) + e);
 }
 
-// Elements of a row of words: word i of the row begins with element first_of(i), and has count_of(i).
+// Words of a row: word i begins with element first_of(i) and has count_of(i) elements.
 template <class T> DEV int word_at(int e) { return e / T::GROUP * T::GROUP_WORDS + e % T::GROUP / 3; }
 template <class T> DEV int first_of(int i) { return i / T::GROUP_WORDS * T::GROUP + i % T::GROUP_WORDS * 3; }
 template <class T> DEV int count_of(int i) { return min(3, T::GROUP - i % T::GROUP_WORDS * 3); }
@@ -278,7 +278,7 @@ template <> struct gain_of<no_gain> {
   static DEV float at(int, int) { return 1; }
 };
 
-// A row of words, spread over the consumers from this thread on; at most `MOST` elements of it.
+// Reads at most `MOST` elements of a row of words, distributed over the consumers from `thread` on.
 template <class A, class G, int MOST, class F> DEV void gather_words(moment j, int row, int lo, int hi, F f, int thread)
 {
   using T = typename A::tensor;
@@ -309,7 +309,7 @@ template <class A, class G, int MOST, class F> DEV void gather_words(moment j, i
   }
 }
 
-// Four floats at once, up to eight times, before the first is used.
+// Loads four floats at a time, up to eight times before the first is used.
 template <class A, class G, int MOST, class F> DEV void gather_fours(moment j, const float *p, int lo, int hi, F f, int thread)
 {
   constexpr int each = (MOST + 4 * THREADS - 1) / (4 * THREADS), B = each < 8 ? each : 8;
@@ -330,7 +330,7 @@ template <class A, class G, int MOST, class F> DEV void gather_fours(moment j, c
   }
 }
 
-// Elements lo .. hi - 1 of a row of an access, at most `MOST`, spread over the consumers from this thread on: f(element, value, gain).
+// Calls f(element, value, gain) for elements lo .. hi - 1, at most `MOST`, of a row of an access, distributed over the consumers from `thread` on.
 template <class A, class G, int MOST, class F> DEV void gather(moment j, int row, int lo, int hi, F f, int thread = TID)
 {
   using T = typename A::tensor;
@@ -357,7 +357,7 @@ template <class A, class G, int MOST, class F> DEV void gather(moment j, int row
 
 template <class T> DEV void push_unit(u32 epoch, int row, int unit, uint4 v);
 
-// Units of an output: words of tagged tensors; of others as many elements.
+// Writes a unit of an output: a word of a tagged tensor, or as many elements of another one.
 template <class A> DEV void write_unit(moment j, int row, int unit, float x, float y, float z)
 {
   using T = typename A::tensor;
@@ -380,7 +380,7 @@ template <class A> DEV void write_unit(moment j, int row, int unit, float x, flo
   if (count_of<T>(unit) > 2) keep(p + 2, z);
 }
 
-// All elements lo .. hi - 1 of a row, f(element) each.
+// Writes f(element) for elements lo .. hi - 1 of a row.
 template <class A, class F> DEV void write_row(moment j, int row, int lo, int hi, F f)
 {
   using T = typename A::tensor;

@@ -1,5 +1,5 @@
-// Experts: a router's choice, and products whose weights the choice decides. The pipeline brings the chosen experts' weights in the order of the
-// choices, so a body does not look at their numbers. A work tile belongs to one row, and multiplies that row alone.
+// Experts: a router's choice, and products whose weights depend on it. The pipeline loads the chosen experts' weights in the order of the
+// choices, so bodies do not need the experts' numbers. A work tile multiplies a single row.
 
 // Returns the number of scores before score e in descending order; equal scores keep their order. Two lanes share the work, and `others` is a
 // multiple of eight.
@@ -16,7 +16,7 @@ DEV int rank_of(const float *score, int e, int others, int half)
   return rank + across(rank, 1);
 }
 
-// The experts of a row's largest scores by their ranks, which are all different. A score that is no number counts as the smallest.
+// Chooses the experts with a row's largest scores, by their ranks, which are all different. A NaN counts as the smallest score.
 template <class O> BODY u32 body_choose_experts(moment j, u32 taken)
 {
   using X = typename O::a0;
@@ -50,7 +50,7 @@ template <class O> BODY u32 body_choose_experts(moment j, u32 taken)
   return taken;
 }
 
-// Choices of a row, [choice][k], each scaled by its weight in E: one input, whose k is that of all choices.
+// Input of a product: the results of a row's choices, [choice][k], each scaled by its weight in E, as one row along k.
 template <class X, class E> struct chosen_input {
   template <class W> static DEV void load_row(moment j, int row)
   {
@@ -62,7 +62,7 @@ template <class X, class E> struct chosen_input {
   }
 };
 
-// A product of each row with weights of its own. Tiles of the same row and choice make batches.
+// A product of each row with its own weights. Tiles of the same row and choice form batches.
 template <class O, class X, class IN, class W, class R, class Y, int F> DEV u32 product_of_rows(moment j, u32 taken, float eps)
 {
   int hi = S.node[j.n].hi, layer = S.node[j.n].layer, loaded = -1;

@@ -1,7 +1,7 @@
-// The same task bodies as a CUDA graph of kernels, a launch for each node: what the one persistent launch is compared with. Compiled with -DMEGA_GRAPH.
-// A launch may begin before the one ahead has ended, when its blocks find room. Weights are read at once; everything else waits for that end,
-// because tasks of one worker have no event between them. Each of several ranks has a graph of its own, and words to other ranks go from launch to
-// launch.
+// The same task bodies as a CUDA graph with a launch for each node, to compare with the persistent launch. Compiled with -DMEGA_GRAPH.
+// A launch may begin before the previous one has ended, as soon as there is room for its blocks. Weights are read at once. Other reads wait for
+// the end of the previous launch, because tasks of one worker have no event between them. Each of several ranks has its own graph, and launches
+// exchange words with launches of other ranks.
 #ifdef MEGA_GRAPH
 
 struct one_node {
@@ -10,7 +10,7 @@ struct one_node {
   DEV int end() const { return n + 1; }
 };
 
-// Rows of the tables come first: behind copies of weights they would wait for as long as those take.
+// Rows of the tables are loaded first, because otherwise they would wait for the copies of weights.
 KERNEL mega_node_kernel(moment j)
 {
   one_node nodes = {j.n};
@@ -37,7 +37,7 @@ KERNEL mega_node_kernel(moment j)
 
 #ifdef MEGA_SHIM
 
-// after(node) comes behind each launch.
+// Calls after(node) after each launch.
 template <class F> static void run_nodes(int steps, F after)
 {
   for (int s = 0; s < steps; s++)
@@ -51,8 +51,8 @@ template <class F> static void run_nodes(int steps, F after)
 
 static const char *const GRAPH_NAME[] = {"a graph of launches", "a graph of launches that begin early"};
 
-// All launches of the steps, of which the first is step 0. early: each may begin before the one ahead has ended. after(node, stream) is recorded
-// behind each launch.
+// Records all launches of steps 0 .. steps - 1. early: each may begin before the previous one has ended. after(node, stream) is called after each
+// launch.
 template <class F> static cudaGraphExec_t record_steps(int steps, bool early, F after)
 {
   cudaGraph_t graph;
@@ -73,7 +73,7 @@ template <class F> static cudaGraphExec_t record_steps(int steps, bool early, F 
     }
   MUST(cudaStreamEndCapture(stream, &graph));
   MUST(cudaGraphInstantiate(&made, graph, 0));
-  MUST(cudaGraphUpload(made, stream)); // not when it is launched: kernels of other ranks run then
+  MUST(cudaGraphUpload(made, stream)); // uploaded now, because at launch the kernels of other ranks are running
   MUST(cudaStreamSynchronize(stream));
   MUST(cudaGraphDestroy(graph));
   MUST(cudaStreamDestroy(stream));

@@ -1,4 +1,4 @@
-// The host program: weights and state by the seed, packed; rows of the tables; launches; checks.
+// The host program: draws weights and state from the seed, packs them, makes the rows of the tables, launches, checks.
 
 HOST_TOO u64 seed_of(int tensor)
 {
@@ -10,12 +10,12 @@ HOST_TOO u64 seed_of(int tensor)
 
 // ---- the part of a whole tensor that a rank has ----
 
-static int at_rank; // the host's side is there
+static int at_rank; // the rank that the host is working for
 
 struct rank_part {
   plan_part p;
   int rank;
-  HOST_TOO long long whole(long long i) const // element of the whole
+  HOST_TOO long long whole(long long i) const // index in the whole tensor of element i of the part
   {
     if (!p.n) return i;
     long long d = i / p.inner % p.extent, begin = 0;
@@ -23,7 +23,7 @@ struct rank_part {
     while (s + 1 < p.n && d >= begin + p.size[s]) begin += p.size[s++];
     return (i / p.inner / p.extent * WORLD * p.extent + WORLD * begin + rank * p.size[s] + d - begin) * p.inner + i % p.inner;
   }
-  long long own(long long i) const // element of the part; -1: of another rank's
+  long long own(long long i) const // index in the part of element i of the whole tensor; -1: it is in another rank's part
   {
     if (!p.n) return i;
     long long d = i / p.inner % (WORLD * p.extent), begin = 0;
@@ -45,7 +45,7 @@ struct draw_part {
   }
 };
 
-enum { FEW = 1 << 22 }; // elements that the host draws: the same on each machine
+enum { FEW = 1 << 22 }; // most elements that are drawn on the host, so that they are the same on every machine
 
 static void fill_weights(void *device, int t)
 {
@@ -58,10 +58,10 @@ static void fill_weights(void *device, int t)
   to_device(device, room.data(), room.size());
 }
 
-struct slot_span { // of a page: filled slots
+struct slot_span { // range of filled slots of a page
   int lo, hi;
 };
-struct draw_page { // of a large cache [layer][page][head][2][slot][element]: numbers by the place of each element; what is not filled is no number
+struct draw_page { // draws a large cache [layer][page][head][2][slot][element]; a number depends on its element's index; unfilled elements are NaN
   void *to;
   u64 seed;
   int bytes;
@@ -99,7 +99,7 @@ static void fill_state(void *device, int t)
 {
   const plan_tensor &x = TENSOR[t];
   if (fill_large_cache(device, t)) return;
-  std::vector<char> room((size_t)(x.elements * x.bytes), (char)0xff); // no numbers
+  std::vector<char> room((size_t)(x.elements * x.bytes), (char)0xff); // NaN
   u64 seed = seed_of(t), n = 0;
   rank_part part = part_of(t);
   for (long long i = 0; i < x.elements * (x.part.n ? WORLD : 1); i++) {
@@ -118,7 +118,7 @@ static void fill_state(void *device, int t)
       if (!in) continue;
       double v = normal(seed, n++);
       long long own = part.own(i);
-      int slot = b->rank == 6 ? (int)(own / b->dim[5] % b->dim[4]) : 0, chunk = 16 / x.bytes; // of a cache: mega_cache.cuh
+      int slot = b->rank == 6 ? (int)(own / b->dim[5] % b->dim[4]) : 0, chunk = 16 / x.bytes; // swizzle of a cache: mega_cache.cuh
       if (own >= 0) number_put(room.data(), own ^ exchange((int)b->dim[5] * x.bytes, slot) * chunk, number_bits(v, x.bytes), x.bytes);
       break;
     }
@@ -134,7 +134,7 @@ template <class O> static void pack_operator(kernel_memory &m)
     typedef typename O::streamed W;
     const size_t bytes = (size_t)(W::LAYER_BYTES * W::EXPERTS * O::LAYERS);
     char *to = (char *)device_room(bytes);
-    zero_device(to, bytes); // what fills up a line of sixteen bytes is a number
+    zero_device(to, bytes); // padding to sixteen bytes must be a number
     each(pack_weight<O, W>::COUNT, pack_weight<O, W>{to, (const typename W::tensor::type *)m.tensor[W::tensor::ID]});
     m.packed[O::ID] = to;
   }
@@ -183,7 +183,7 @@ static int shared_tiles(const plan_event &e, plan_span s)
   return n;
 }
 
-// Words of an event: one, or of a flag one for each task. `planted`: this event is awaited with one more than there is.
+// An event has one word; a flag has one for each task. `planted`: number of an event whose waits expect one more than its count; it never completes.
 static tables make_tables(int planted)
 {
   tables t = {std::vector<node_row>(WORKERS * NODES), std::vector<wait_row>(WORKERS * WAITS), std::vector<publish_row>(WORKERS * PUBLISHES), 0};
@@ -226,7 +226,7 @@ static tables make_tables(int planted)
 struct program {
   kernel_memory m;
   std::vector<void *> first; // state before the first step
-  u32 step;                  // that the next launch begins with
+  u32 step;                  // first step of the next launch
   int positions, words;
 };
 
@@ -246,7 +246,7 @@ static void plant(program &p, int event)
   to_device((void *)p.m.wait, t.wait.data(), t.wait.size() * sizeof t.wait[0]);
 }
 
-// Epochs begin anew: words, counters and flags are zero.
+// Restarts epochs: sets words, counters and flags to zero.
 static void forget(program &p)
 {
   for (int t = 0; t < TENSORS; t++)
@@ -261,7 +261,7 @@ static void restore(program &p)
     if (p.first[(size_t)t]) copy_device(p.m.tensor[t], p.first[(size_t)t], bytes_of(t));
 }
 
-// Requests are equally long here, and any order of attention's tiles is as good: the last comes first.
+// All requests have the same length here, so the order of attention tiles does not matter; it is reversed.
 static void take_order(program &p)
 {
   int tiles = 0;
@@ -273,7 +273,7 @@ static void take_order(program &p)
   if (tiles) p.m.order = uploaded(order);
 }
 
-// Requests of a row each, with equal shares of the cache behind its first page.
+// Makes one request for each row, with equal shares of the cache after its first page.
 static void take_seats(program &p)
 {
   std::vector<seat_row> seats(ROWS, seat_row{1, 1, CONTEXT, CONTEXT, 0});
@@ -333,7 +333,7 @@ static bool print_fault(const program &p)
 
 #if WORLD == 1
 
-// True: no fault.
+// Runs steps; true if there was no fault.
 static bool run_steps(program &p, int steps)
 {
   u32 stop = 0;
@@ -371,17 +371,17 @@ static bool again(program &p, int steps, std::vector<int> &tokens)
 
 // ---- checks ----
 
-// Products of more than eight rows round their inputs to bf16, and logits differ by about half a percent of their root mean square. Another token is
-// right if its plain logit is nearly the largest: a difference of two logits may change by about four times as much.
+// Products of more than eight rows round their inputs to bf16, so logits differ by about half a percent of their root mean square. A different token
+// is accepted if its plain logit is nearly the largest: the difference of two logits may change by about four times as much.
 #if PANELS
 constexpr bool ROUNDED = HALVES == 1;
 #else
 constexpr bool ROUNDED = false;
 #endif
 
-const double NEARLY = 0.02; // of the root mean square of a row's logits
+const double NEARLY = 0.02; // tolerance as a fraction of the root mean square of a row's logits
 
-// A row's n logits, computed plainly, and the tokens that the kernel and the plain model chose.
+// Compares the tokens that the kernel and the plain model chose, given the plain model's n logits of the row.
 static bool nearly_same(const float *plain, int n, int by_kernel, int plainly)
 {
   if (by_kernel == plainly) return true;
@@ -391,7 +391,7 @@ static bool nearly_same(const float *plain, int n, int by_kernel, int plainly)
   return plain[plainly] - plain[by_kernel] <= NEARLY * std::sqrt(squares / n);
 }
 
-// Against the model computed plainly, which goes on with the kernel's tokens.
+// Compares the kernel with the plain model, which continues with the kernel's tokens.
 static bool check_plain(program &p, const std::vector<int> &tokens, int steps)
 {
   plain_tensors m = {};
@@ -423,7 +423,7 @@ static bool check_plain(program &p, const std::vector<int> &tokens, int steps)
   return agree == steps * ROWS && f.error < (ROUNDED ? 0.05 : 0.01);
 }
 
-// A counter that is never full: the run ends as hung, and the next one is right.
+// Checks a run with a counter that never completes: it must end as hung, and the next run must be right.
 static bool check_hang(program &p, int steps, const std::vector<int> &tokens)
 {
   std::vector<int> now;

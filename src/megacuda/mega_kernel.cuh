@@ -1,7 +1,7 @@
-// The kernel: a producer that fills the pipeline in the order of the plan, consumers that run the tasks, and a thread that publishes their events.
-// OPERATORS lists the operators.
+// The kernel: a producer thread that fills the pipeline in the plan's order, consumer warps that run the tasks, and a thread that publishes their
+// events. OPERATORS lists the operators.
 
-// Nodes of a step that a launch runs.
+// The nodes of a step that a launch runs: all of them.
 struct all_nodes {
   DEV int begin() const { return 0; }
   DEV int end() const { return NODES; }
@@ -10,8 +10,8 @@ HOST_TOO moment later(moment from, int steps, int n) { return {from.step + (u32)
 
 // ---- the producer, one thread ----
 
-// A stage for piece `made`. Not more copies at once than memory needs to be busy: all others that use memory would wait behind them. Pieces of a later
-// node are not urgent: words that this block awaits are, and pieces that other blocks still need for the node at hand.
+// Waits for a stage for piece `made`. Only as many copies are in flight as keep memory busy, because other accesses would queue behind them. Pieces of
+// a later node are not urgent. Words that this block waits for are, and so are pieces that other blocks need for the current node.
 DEV u32 fill(moment j, u32 made, int bytes)
 {
   u32 flight = S.urgent == (u32)j.n + 1 ? FLIGHTS : CALM_FLIGHTS, slot = made % STAGES, before = made - flight;
@@ -22,7 +22,7 @@ DEV u32 fill(moment j, u32 made, int bytes)
 }
 
 #if PANELS
-// Tiles that are multiplied together: all their first pieces, then all their second pieces.
+// Loads the weights of groups of tiles that are multiplied together: all their first pieces, then all their second pieces, and so on.
 DEV u32 produce_groups(moment j, u32 made, const char *p)
 {
   const node_row &r = S.node[j.n];
@@ -47,7 +47,7 @@ DEV u32 produce_groups(moment j, u32 made, const char *p)
 }
 #endif
 
-// Weights: pieces lie one after another in the order of the tiles. One loop for all operators, whose shapes are rows.
+// Loads weights, whose pieces are contiguous in the order of the tiles. One loop serves all operators; their shapes are rows of a table.
 DEV u32 produce_weights(moment j, u32 made)
 {
   const node_row &r = S.node[j.n];
@@ -73,8 +73,8 @@ DEV u32 produce_weights(moment j, u32 made)
   return made;
 }
 
-// Pieces of the cache that a task reads: f(keys, bytes) until it is false; values lie SLOTS rows further. Positions before this one, or for requests
-// what earlier launches and earlier steps of this one wrote.
+// Calls f(keys, bytes) for the pieces of the cache that a task reads, until it returns false; values are SLOTS rows further. The positions are those
+// before this one; for requests, those that earlier launches and earlier steps of this launch wrote.
 template <class O, class P, class F> DEV void each_piece(moment j, F f)
 {
   const node_row &r = S.node[j.n];
@@ -124,7 +124,7 @@ template <class O, class E, class W> DEV void take_choices(moment j, int tile)
   }
 }
 
-// Weights of the experts that the choices of a row are, in the order of the choices.
+// Loads the weights of a row's chosen experts, in the order of the choices.
 template <class O> DEV u32 produce_experts(moment j, u32 made)
 {
   using W = typename O::streamed;
@@ -150,7 +150,7 @@ template <class O> DEV u32 produce_experts(moment j, u32 made)
   return made;
 }
 
-// Keys, then values.
+// Loads the pieces of an operator; for a cache, keys and then values.
 template <class O> DEV u32 produce(moment j, u32 made)
 {
   if constexpr (O::STREAM == STREAM_EXPERTS) return produce_experts<O>(j, made);
@@ -170,9 +170,9 @@ template <class O> DEV u32 produce(moment j, u32 made)
   return made;
 }
 
-// Pages are read once a step. Their first read takes some microseconds, because the address translation is not at hand. So a row's first pages are
-// fetched into L2 before the weights of the product in front of attention. More would leave L2 before they are needed, and be read twice.
-enum { PAGES_AHEAD = 64 << 10 }; // bytes of a block
+// Pages are read once per step. The first read takes some microseconds, because of the address translation. So a row's first pages are prefetched into
+// L2 before the weights of the product before attention. More pages would be evicted from L2 before use, and read twice.
+enum { PAGES_AHEAD = 64 << 10 }; // bytes prefetched by a block
 template <class O> DEV void fetch_pages(moment j)
 {
   if constexpr (O::STREAM == STREAM_CACHE || O::STREAM == STREAM_PAGES) {
@@ -198,7 +198,7 @@ template <class R> DEV void fetch_ahead(R nodes, moment j)
   }
 }
 
-// Waits for all copies that were begun: no copy may end after the block has.
+// Waits for all copies that were started: none may complete after the block has ended.
 DEV void drain(u32 made)
 {
   for (u32 i = made < STAGES ? 0 : made - STAGES; i < made; i++)
@@ -320,7 +320,7 @@ template <class T> DEV void load_rows(T *to, const T *from, int n)
   for (int i = TID; i < n * (int)(sizeof(T) / sizeof(u32)); i += BLOCK_THREADS) ((u32 *)to)[i] = ((const u32 *)from)[i];
 }
 
-// Starts a block whose tables are loaded.
+// Initializes a block whose tables have been loaded.
 DEV void begin_block()
 {
   if (TID == 0) {
@@ -335,7 +335,7 @@ DEV void begin_block()
   all_threads();
 }
 
-// Steps first .. first + steps - 1, of which the first is at this position.
+// Runs steps first .. first + steps - 1; the first one is at this position.
 KERNEL mega_kernel(u32 first, int position, int steps)
 {
   load_rows(S.node, M.node + WORKER * NODES, NODES);

@@ -1,4 +1,4 @@
-// The host's side of the machine: memory, launches, times.
+// Machine primitives of the host program: memory, launches, times.
 #ifdef MEGA_SHIM
 
 #if WORLD == 1

@@ -20,7 +20,7 @@ int main(int argc, char **argv)
   if (o.times && fine) print_times(p, o.steps, o.times, restore);
   if (o.many && fine) fine &= check_many(p, o.steps, o.many, tokens);
   if (o.trace && fine) fine &= write_trace(p, o.steps, o.trace, restore);
-  if (o.graph) set_flight((u32)o.flight, (u32)o.flight); // weights come before the input there
+  if (o.graph) set_flight((u32)o.flight, (u32)o.flight); // in a graph, weights are loaded before the input is available
   if (o.graph && fine) fine &= check_graph(p, tokens, o.steps, o.graph);
   return !fine;
 }

@@ -1,27 +1,27 @@
-// Products with bf16 weights by tensor cores (mma.m16n8k16). Eight columns of weights are the second operand. Each row of the input is two rows of
-// the first: x = high + low, both bf16, which keeps 16 bits of x. Sums are float32. Up to eight rows of the input fill one first operand.
+// Products with bf16 weights by tensor cores (mma.m16n8k16). Eight columns of weights form the second operand. Each row of the input is two rows of
+// the first: x = high + low, both bf16, which represents 16 bits of x. Sums are float32. Up to eight rows of the input fill one first operand.
 //
 // The order of k within 32 is free if both operands agree. A thread takes sixteen bytes along k of either operand, for two instructions.
 //
-// Tiles of at most four columns would leave half of the second operand empty. It then holds the columns twice, each time with another half of a
-// strip of 64 along k; the first operand has the input of either half in eight of its rows.
+// Tiles of at most four columns would leave half of the second operand empty. It then has the columns twice, with the two halves of a strip of 64
+// along k. The first operand has the input of each half in eight of its rows.
 
 template <class W> struct matrix {
-  static constexpr int columns = W::SLICES * W::COLUMNS, blocks = (columns + 7) / 8;    // of eight columns
-  static constexpr int halves = columns <= 4 && W::TILE_ROWS <= 4 ? 2 : 1, strip = 32 * halves; // of k in an instruction's operands; of k in a strip
+  static constexpr int columns = W::SLICES * W::COLUMNS, blocks = (columns + 7) / 8;    // blocks of eight columns
+  static constexpr int halves = columns <= 4 && W::TILE_ROWS <= 4 ? 2 : 1, strip = 32 * halves; // parts of a strip along k in one operand; k of a strip
   static constexpr bool whole = !W::RAGGED && columns % (8 / halves) == 0;
-  static constexpr int strips = (W::WIDTH + strip * WARPS - 1) / (strip * WARPS);    // that a warp has of a piece
-  static constexpr int group = strips < 4 ? strips : 4, chains = blocks > 1 ? 2 : 4; // strips at once; sums that do not wait for each other
-  static constexpr int pitch = W::INPUT % 64 ? W::INPUT : W::INPUT + 32;             // from the high to the low halves: no bank is met twice
+  static constexpr int strips = (W::WIDTH + strip * WARPS - 1) / (strip * WARPS);    // strips of a piece per warp
+  static constexpr int group = strips < 4 ? strips : 4, chains = blocks > 1 ? 2 : 4; // strips at once; independent chains of sums
+  static constexpr int pitch = W::INPUT % 64 ? W::INPUT : W::INPUT + 32;             // distance from the high to the low halves, without bank conflicts
   typedef float sums[blocks][chains][4];
   static_assert(WARPS % 2 == 0, "matrix_chunk turns all strips of a warp alike");
   static_assert(2 * (pitch + W::INPUT) <= 4 * (W::CHOSEN ? ONE_FLOATS : X_FLOATS), "both halves of a row");
 };
 
-// The place of sixteen bytes along k in a column's line: odd columns are turned, so that the reads of a warp meet no bank twice.
+// Position of a chunk of sixteen bytes along k in a column's line. Odd columns are swizzled, so that the reads of a warp have no bank conflicts.
 DEV int matrix_chunk(int column, int chunk, int width) { return width % 64 ? chunk : chunk ^ (column & 1) * 4; }
 
-// A row of the input. If each row has weights of its own, there is the one that is multiplied.
+// A row of the input. If each row has its own weights, only the row being multiplied is kept.
 template <class W> DEV float *input_row(int row)
 {
   if constexpr (W::CHOSEN)
@@ -30,7 +30,7 @@ template <class W> DEV float *input_row(int row)
     return S.x[row];
 }
 
-// Element e of the input.
+// Stores element e of the input.
 template <class W> DEV void keep_input(int row, int e, float v)
 {
   if constexpr (W::MATRIX) {
@@ -42,12 +42,12 @@ template <class W> DEV void keep_input(int row, int e, float v)
     input_row<W>(row)[e] = v;
 }
 
-// Places of this thread's parts. Rows of the first operand that are no row of the input keep what they held: nobody reads their sums.
+// Addresses of this thread's parts of the operands. Rows of the first operand beyond the input keep arbitrary values; their sums are not read.
 template <class W> struct matrix_place {
   typedef matrix<W> m;
-  const bf16 *x[2]; // rows LANE / 4 and LANE / 4 + 8 of the first operand, of this warp's first strip
+  const bf16 *x[2]; // rows LANE / 4 and LANE / 4 + 8 of the first operand, in this warp's first strip
   bool mine[2];
-  int warp, group, line, column, half; // WARP; LANE / 4; sixteen bytes of 32 along k; of the weights: the column of a block, the half of a strip
+  int warp, group, line, column, half; // warp: WARP; group: LANE / 4; line: chunk of sixteen bytes in 32 along k; column, half: of the weights in a block and a strip
   DEV matrix_place()
   {
     int lane = LANE;
@@ -60,14 +60,14 @@ template <class W> struct matrix_place {
       x[h] = (const bf16 *)input_row<W>(mine[h] ? row : 0) + group % 2 * m::pitch + part(m::halves == 1 ? 0 : h) * 32 + line * 8;
     }
   }
-  DEV int part(int of) const { return warp * m::halves + of; } // of 32 along k: the one of the warp's first strip
+  DEV int part(int of) const { return warp * m::halves + of; } // index of the part, 32 along k, in the warp's first strip
   DEV const char *weights(const char *piece, int width) const
   {
     return piece + column * (width * 2) + matrix_chunk(column, part(half) * 4 + line, width) * 16;
   }
 };
 
-// `group` strips of a piece, from strip `at` of the warp on: the input, and the weights. FULL: all strips are there.
+// Operands of `group` strips of a piece, from strip `at` of the warp on. FULL: all strips exist.
 template <class W, bool FULL> struct matrix_strips {
   typedef matrix<W> m;
   uint4 x[m::group][2] = {}, w[m::group][m::blocks];
@@ -103,13 +103,13 @@ template <class W, bool FULL> struct matrix_strips {
   }
 };
 
-// One piece: `width` of k from `from` on, of `columns` columns in all. The stage is free as soon as the piece is in registers.
+// Multiplies one piece: `width` of k from `from` on, `columns` columns in all. The stage is released as soon as the piece is in registers.
 template <class W, bool FULL>
 DEV u32 matrix_piece(moment j, u32 taken, const matrix_place<W> &p, int from, int width, int columns, typename matrix<W>::sums &sums)
 {
   typedef matrix<W> m;
   u32 slot = taken % STAGES;
-  int parts = width / 32, most = FULL ? m::strips : (width + m::strip * WARPS - 1) / (m::strip * WARPS); // of 32; strips that a warp has
+  int parts = width / 32, most = FULL ? m::strips : (width + m::strip * WARPS - 1) / (m::strip * WARPS); // parts of 32; strips per warp
   const char *line = p.weights(S.ring[slot], width);
 #pragma unroll 1
   for (int at = 0; at < most; at += m::group) {
@@ -123,7 +123,7 @@ DEV u32 matrix_piece(moment j, u32 taken, const matrix_place<W> &p, int from, in
   return taken + 1;
 }
 
-// All pieces of a tile; its sums into `part`: [warp][row][column of a slice].
+// Multiplies all pieces of a tile, and stores its sums in `part`: [warp][row][column of a slice].
 template <class W> DEV u32 matrix_tile(moment j, int tile, u32 taken, float *part)
 {
   typedef matrix<W> m;
@@ -149,7 +149,7 @@ template <class W> DEV u32 matrix_tile(moment j, int tile, u32 taken, float *par
       for (int c = 0; c < m::chains; c++) sum += m::halves == 2 && p.line >= 2 ? sums[b][c][(i + 2) % 4] : sums[b][c][i];
       if (i / 2 * 4 >= W::TILE_ROWS) continue;
       if (m::halves == 2) sum += across(sum, 2);
-      sum += across(sum, 4); // the high and the low halves of the input
+      sum += across(sum, 4); // adds the sums of the high and low halves of the input
       int row = i / 2 * 4 + p.group / 2, column = b * 8 + p.line * 2 + i % 2;
       if (W::RAGGED) column = column / each * W::COLUMNS + column % each;
       if (p.group % 2 == 0 && row < W::TILE_ROWS && column < m::columns) part[(p.warp * W::TILE_ROWS + row) * m::columns + column] = sum;

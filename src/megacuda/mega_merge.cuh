@@ -1,4 +1,4 @@
-// A product whose input is attention in parts: it merges them when it loads its input.
+// A product whose input is attention computed in parts, which it merges when it loads its input.
 
 // Parts of attention, [part][head][dim], with the maximum and the divisor of each head of a part in D.
 template <class X, class D, int HEADS> struct merged_input {
@@ -49,7 +49,7 @@ template <class X, class D, int HEADS> struct merged_input {
     }
   }
   static DEV float scale_of(int row, int part, int e) { return S.merge[row][2 * (HEADS * part + e / dim)]; }
-  // Maxima and divisors of all rows, which lie one after another: asked for at once.
+  // Loads the maxima and divisors of all rows, which are contiguous, at once.
   static DEV void load_parts(moment j)
   {
     using T = typename D::tensor;

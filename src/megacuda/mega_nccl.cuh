@@ -1,5 +1,5 @@
-// A graph of launches with NCCL between them, in place of words to other ranks: NCCL adds up partial sums, and gathers the slots of other shared
-// tensors. The library is found when it is needed. Each rank records its graph in a thread of its own, because NCCL waits for the other ranks.
+// A graph of launches with NCCL calls between them, instead of words to other ranks. NCCL adds up partial sums, and gathers the slots of other shared
+// tensors. The library is loaded when it is needed. Each rank records its graph in a separate thread, because NCCL waits for the other ranks.
 #if defined(MEGA_GRAPH) && WORLD > 1
 
 #ifdef MEGA_SHIM
@@ -8,7 +8,7 @@
 #define LIBRARY "NCCL"
 #endif
 
-static bool adds_up(int t) // add_slots reads it
+static bool adds_up(int t) // does add_slots read the tensor?
 {
   bool adds = false;
 #define OPERATOR(name, layer) adds |= !strcmp(#layer, "add_slots") && name::a0::tensor::ID == t;
@@ -87,7 +87,7 @@ static void must_nccl(const nccl_library &l, int code)
   if (code) fprintf(stderr, "NCCL: %s\n", l.text(code)), _exit(3); // other threads may wait in NCCL
 }
 
-// NCCL alone has no deadline. The last line of each rank says where it stands.
+// NCCL has no deadline, so an alarm ends the program. The last line of each rank tells how far it came.
 enum { NCCL_SECONDS = 15 };
 static void came_to(int rank, const char *what) { fprintf(stderr, "NCCL: rank %d: %s\n", rank, what), alarm(NCCL_SECONDS); }
 static void give_up(int)
@@ -96,7 +96,7 @@ static void give_up(int)
   _exit(write(STDERR_FILENO, what, sizeof what - 1) < 0 ? 2 : 3);
 }
 
-// False: there is no NCCL.
+// Returns false if there is no NCCL.
 static bool open_nccl(nccl_library &l)
 {
   void *so = dlopen("libnccl.so.2", RTLD_NOW);
@@ -112,7 +112,7 @@ static bool open_nccl(nccl_library &l)
   for (auto &f : functions)
     if (!so || !(*f.at = dlsym(so, f.name))) return printf("graph: no libnccl.so.2, and so no graph with NCCL\n"), false;
   setenv("NCCL_NVLS_ENABLE", "0", 0);     // no multicast
-  setenv("NCCL_GRAPH_REGISTER", "0", 0); // of buffers: once for each call of the graph, and all ranks meet for it
+  setenv("NCCL_GRAPH_REGISTER", "0", 0); // no registration of buffers: it would be done for each call in the graph and synchronize all ranks
   for (int r = 0; r < WORLD; r++) devices[r] = r;
   must_nccl(l, l.get_version(&version)), must_nccl(l, l.init_all(l.comm, WORLD, devices));
   return printf("NCCL %d\n", version), true;
@@ -137,7 +137,7 @@ static void exchange_node(const nccl_library &l, const world &w, const nccl_memo
   }
 }
 
-// NCCL connects at the first data of a size, which cannot be while a graph is recorded.
+// NCCL connects ranks at the first transfer of a size, which is not possible while a graph is recorded. So transfers are made before.
 static cudaGraphExec_t record_with_nccl(const nccl_library &l, const world &w, const nccl_memory &b, int rank, int steps, bool early)
 {
   cudaStream_t stream;

@@ -1,13 +1,13 @@
 // Options of the emitted program, for one rank and for several.
 struct told {
-  int steps, many, plain, times, graph, nccl; // steps of a launch; launches, steps and repeats of the checks
-  int flight, calm;              // copies of a block at once: of pieces that its consumers take; of others
+  int steps, many, plain, times, graph, nccl; // steps of a launch; number of launches; steps of the plain model; repeats of timings
+  int flight, calm;              // most copies of a block in flight: for pieces that its consumers need now; for others
   bool hang;
   u64 deadline; // milliseconds
   const char *trace;
 };
 
-// 0, or the exit status after a message.
+// Returns 0, or prints a message and returns the exit status.
 static int read_options(int argc, char **argv, told &o)
 {
   o = {8, 0, 0, 0, 0, 0, FLIGHT, CALM, false, 2000, NULL};

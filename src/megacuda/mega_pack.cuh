@@ -1,4 +1,4 @@
-// Weights in the order in which tiles consume them, and what a library that loads this source calls.
+// Packs weights in the order in which tiles use them, and defines the functions that a library that loads this source calls.
 // ---- numbers by a seed ----
 
 HOST_TOO u64 drawn(u64 seed, u64 i) // the i-th number, from 0 on
@@ -41,7 +41,7 @@ struct draw_weight {
   }
 };
 
-template <class O> constexpr bool PACKED = O::STREAM == STREAM_WEIGHTS || O::STREAM == STREAM_EXPERTS; // it streams weights
+template <class O> constexpr bool PACKED = O::STREAM == STREAM_WEIGHTS || O::STREAM == STREAM_EXPERTS; // the operator streams weights
 
 template <class O, class W> struct pack_weight { // element i of [layer][expert][tile][slice][column][k], widths as in the pieces
   char *to;

@@ -1,12 +1,13 @@
-// Products of many rows with bf16 weights, by tensor cores (mma.m16n8k16). Sixteen columns of weights are the first operand, eight rows of the input
-// the second. The input is in panels, [k / 32][row][32] of bf16: a thread takes sixteen bytes along k of a row, for two instructions. Weights are
+// Products of many rows with bf16 weights, by tensor cores (mma.m16n8k16). Sixteen columns of weights form the first operand, eight rows of the input
+// the second. The input is in panels, [k / 32][row][32] of bf16. A thread reads sixteen bytes along k of a row for two instructions. Weights are
 // packed so that sixteen bytes are a thread's part of a first operand.
 //
-// The input does not fit into a block's memory. A thread, the feeder, copies pieces of it, as wide as those of the weights, some ahead. They are half
-// as wide if two of them do not fit. A group of tiles is multiplied with each piece, so that the input is copied once for all of them. Up to
-// MEGACUDA_EXACT_ROWS rows are two bf16 a value, high and rest, and so nearly floats.
+// The input does not fit into shared memory. A thread, the feeder, copies pieces of it in advance; they have the width of the weights' pieces, or half
+// of it if two do not fit. A group of tiles is multiplied with each piece, so the input is copied once for the group. With up to
+// MEGACUDA_EXACT_ROWS rows a value is two bf16, a high part and the rest, which is nearly fp32.
 
-// Tiles first .. end - 1 are multiplied together. A last tile that is narrower than the others is alone; tiles 0: there is none.
+// Returns `end`: tiles first .. end - 1 are multiplied together. A last tile that is narrower than the others is a group of its own; tiles 0: there is no
+// such tile.
 DEV int end_of_group(int first, int hi, int group, int tiles)
 {
   int end = min(first + group, hi);
@@ -14,14 +15,14 @@ DEV int end_of_group(int first, int hi, int group, int tiles)
 }
 
 template <class W> struct panel {
-  static constexpr int blocks = (ROWS + 7) / 8, bands = (W::SLICES * W::COLUMNS + 15) / 16; // of eight rows; of sixteen columns
-  static constexpr int along = WARPS / W::GROUPS, group = W::KEEPS * W::GROUPS;             // warps that divide k; tiles that are multiplied together
-  static constexpr int pitch = PANEL_PITCH, room = bands * 16 * pitch;                      // of the sums of a warp, [column][row]
-  static constexpr int slots = ROWS <= 8 ? 8 : ROWS <= 16 ? 16 : ROWS <= 32 ? 32 : 64;      // of rows, where four threads have a row
-  static constexpr int shares = THREADS / 4 / slots;                                        // threads of a row, warps of a block, that divide k
+  static constexpr int blocks = (ROWS + 7) / 8, bands = (W::SLICES * W::COLUMNS + 15) / 16; // blocks of eight rows; bands of sixteen columns
+  static constexpr int along = WARPS / W::GROUPS, group = W::KEEPS * W::GROUPS;             // warps that divide k; tiles in a group
+  static constexpr int pitch = PANEL_PITCH, room = bands * 16 * pitch;                      // floats of a warp's sums, [column][row]
+  static constexpr int slots = ROWS <= 8 ? 8 : ROWS <= 16 ? 16 : ROWS <= 32 ? 32 : 64;      // rows, if four threads share a row
+  static constexpr int shares = THREADS / 4 / slots;                                        // number of threads, in units of four, that divide the k of a row
   static constexpr bool whole = !W::RAGGED && W::SLICES * W::COLUMNS % 16 == 0;             // weights are packed as first operands
-  // With high part and rest a warp scales its part of a piece once, and keeps it for all tiles. Others scale what they load.
-  static constexpr int strips = (W::WIDTH / 32 + along - 1) / along; // of 32 along k that a warp has of a piece
+  // With high part and rest, a warp scales its part of a piece once and keeps it for all tiles. Otherwise values are scaled when they are loaded.
+  static constexpr int strips = (W::WIDTH / 32 + along - 1) / along; // strips of 32 along k of a piece per warp
   static constexpr bool holds = HALVES == 2 && !W::RAGGED && strips * blocks <= 2;
   typedef float sums[bands][blocks][4];
   typedef uint4 part[holds ? strips : 1][holds ? blocks : 1][HALVES];
@@ -39,13 +40,13 @@ template <> struct gain_bytes<no_gain> {
   static constexpr int N = 0;
 };
 
-// Parts of attention that are merged. Other inputs have one part.
+// Number of parts of attention to merge; other inputs have one part.
 template <class X, class W> DEV constexpr int parts_of_input() { return X::tensor::ROW / W::K; }
 
-// After the pieces: the norm's gain of all k. It is copied with the first piece.
+// Room after the pieces for the norm's gain of all k, which is copied with the first piece.
 template <class W> DEV char *gain_room() { return S.panel + W::SLOTS * W::SLOT_BYTES; }
 
-// A piece: n of k from `from` on, of each part. One thread.
+// One thread: copies a piece, n of k from `from` on, of each part.
 template <class X, class G, class W> DEV void feed(moment j, char *to, int from, int n, u32 piece)
 {
   using T = typename X::tensor;
@@ -68,12 +69,12 @@ template <class X, class G, class W> DEV void feed(moment j, char *to, int from,
     }
 }
 
-// How far the feeder is, and in the same way each consumer warp: pieces and groups so far, of the launch.
+// Progress of the feeder, and likewise of each consumer warp: numbers of pieces and groups so far in the launch.
 struct feeding {
   u32 made, groups;
 };
 
-// The pieces of a task, for each group of tiles again.
+// Copies the pieces of a task, once for each group of tiles.
 template <class O> DEV void feed_node(moment j, feeding &f)
 {
   if constexpr (O::FEEDS) {
@@ -89,16 +90,16 @@ template <class O> DEV void feed_node(moment j, feeding &f)
       if (O::FENCE) fence_proxy();
 #pragma unroll 1
       for (int from = 0, i = 0; from < W::K && !S.dead; from += width, i++, f.made++) {
-        u32 before = f.made - W::SLOTS; // the piece whose place this one takes
+        u32 before = f.made - W::SLOTS; // the piece that was in this slot before
         if (i >= W::SLOTS) wait_stage(&S.eaten[before % PANEL_SLOTS], before / PANEL_SLOTS & 1, j, f.made);
-        if (S.dead) break; // a piece that was not fed does not count
+        if (S.dead) break; // a piece that was not copied is not counted
         feed<typename O::fed, typename O::gain, W>(j, S.panel + i % W::SLOTS * W::SLOT_BYTES, from, min(width, W::K - from), f.made);
       }
     }
   }
 }
 
-// Eight values of a row where they lie, the rest `bytes` after them.
+// Reads eight values of a row; their rests are `bytes` after them.
 DEV void open_values(const char *p, int bytes, float (&v)[8])
 {
   pack<bf16>::open(*(const uint4 *)p, v);
@@ -114,7 +115,7 @@ DEV u32 rounded(float &x, float &y)
   x -= bits_float(pair << 16), y -= bits_float(pair & 0xffff0000u);
   return pair;
 }
-// Eight values as bf16, which leaves the rest.
+// Rounds eight values to bf16, and replaces them by the rounding errors.
 DEV uint4 rounded_values(float (&v)[8]) { return make_uint4(rounded(v[0], v[1]), rounded(v[2], v[3]), rounded(v[4], v[5]), rounded(v[6], v[7])); }
 DEV void keep_values(char *p, int bytes, float (&v)[8])
 {
@@ -122,7 +123,7 @@ DEV void keep_values(char *p, int bytes, float (&v)[8])
   if (HALVES == 2) *(uint4 *)(p + bytes) = rounded_values(v);
 }
 
-// The norm's gains of a thread's eight of k, in a strip from k on.
+// The norm's gains for a thread's eight values of k, in a strip from k on.
 template <class G, class W> struct strip_gain {
   typedef pack<typename G::tensor::type> line;
   uint4 gain[8 / line::N];
@@ -154,7 +155,7 @@ template <class W> struct strip_gain<no_gain, W> {
   DEV void scale(uint4 (&)[HALVES]) const {}
 };
 
-// Merges parts of attention, in the place of the first. P: merged_input.
+// Merges parts of attention in place of the first. P: merged_input.
 template <class P, class W> DEV void merge_piece(char *x, int from, int n)
 {
   typedef panel<W> d;
@@ -177,14 +178,14 @@ template <class P, class W> DEV void merge_piece(char *x, int from, int n)
 
 // ---- the products ----
 
-// This thread's values of a block of eight rows in a strip of a piece. Rows after the last are no numbers, and nobody reads their sums.
+// Loads this thread's values of a block of eight rows in a strip of a piece. Rows after the last have arbitrary values; their sums are not read.
 DEV void load_values(const char *x, int n, int strip, int block, uint4 (&v)[HALVES])
 {
 #pragma unroll
   for (int h = 0; h < HALVES; h++) v[h] = *(const uint4 *)(x + h * (n * ROWS * 2) + (strip * ROWS + block * 8 + LANE / 4) * 64 + LANE % 4 * 16);
 }
 
-// Adds up the squares of the rows of a block: they are the diagonal of the block times itself. Each warp has one block, and a share of k.
+// Adds up the squares of each row of a block, as the diagonal of the block times its transpose. Each warp has one block and a share of k.
 template <class W> DEV void square_piece(const char *x, int n, float (&squares)[4])
 {
   typedef panel<W> d;
@@ -203,12 +204,12 @@ template <class W> DEV void square_piece(const char *x, int n, float (&squares)[
   }
 }
 
-// The norm's factor of each row, in S.square[0][row][0]; all consumers pass a barrier after it.
+// Computes the norm's factor of each row in S.square[0][row][0]. All consumers must pass a barrier after it.
 template <class W> DEV void find_factors(const float (&squares)[4], int k, float eps)
 {
   typedef panel<W> d;
   constexpr int blocks = d::slots / 8;
-  const int of = LANE / 4, row = WARP % blocks * 8 + of, odd = of % 2; // the thread that has the diagonal's element of this row
+  const int of = LANE / 4, row = WARP % blocks * 8 + of, odd = of % 2; // the row, and the thread that has its diagonal element
   float sums[2] = {};
 #pragma unroll
   for (int i = 0; i < 2 * HALVES; i++) sums[i % 2] += squares[i];
@@ -221,7 +222,7 @@ template <class W> DEV void find_factors(const float (&squares)[4], int k, float
   S.square[0][TID][0] = root_inverse(sum / k + eps);
 }
 
-// This warp's part of a piece of n of k from `from` on, scaled.
+// Loads and scales this warp's part of a piece, n of k from `from` on.
 template <class G, class W> DEV void hold_part(const char *x, int n, int from, typename panel<W>::part &part)
 {
   typedef panel<W> d;
@@ -235,8 +236,8 @@ template <class G, class W> DEV void hold_part(const char *x, int n, int from, t
   }
 }
 
-// The place of an element of a tile's weights, as they are packed: a thread's part of a first operand is four of k, of a column and of the eighth
-// after it. Lines of columns 0 to 7 have the operands of the first four of eight along k, and those of columns 8 to 15 the others.
+// Maps an element of a tile's weights to its position when packed. A thread's part of a first operand is four of k, of a column and of the column
+// eight further. Lines of columns 0 to 7 have the operands of the first four of eight along k, those of columns 8 to 15 the other four.
 template <class W> DEV void place_in_operand(int &column, int &k)
 {
   if constexpr (!panel<W>::whole) return;
@@ -245,7 +246,7 @@ template <class W> DEV void place_in_operand(int &column, int &k)
   k = k - of + of / 2 % 2 * 4 + half * 2 + of % 2;
 }
 
-// First operands of a strip: sixteen columns of each band.
+// Loads the first operands of a strip: sixteen columns of each band.
 template <class W> DEV void load_columns(const char *weights, int n, int strip, int lines, uint4 (&w)[panel<W>::bands][2])
 {
 #pragma unroll
@@ -274,8 +275,8 @@ template <class W> DEV void multiply_block(const uint4 (&w)[panel<W>::bands][2],
   }
 }
 
-// A piece of weights, n of k of `lines` columns, with a piece of the input: m of k from `k` on, and from strip `from` of the weights on. In this
-// warp's strips of 32.
+// Multiplies a piece of weights, n of k of `lines` columns, by a piece of the input, m of k from `k` on, in this warp's strips of 32. The input
+// corresponds to the weights from strip `from` on.
 template <class G, class W>
 DEV void multiply_piece(const char *weights, int n, int lines, const char *x, int m, int k, int from, const typename panel<W>::part &part,
                         typename panel<W>::sums &sums)
@@ -320,15 +321,15 @@ template <class W> DEV void leave_sums(const typename panel<W>::sums &sums)
       for (int i = 0; i < 4; i++) to[(b * 16 + i / 2 * 8) * d::pitch + r * 8 + i % 2] = sums[b][r][i];
 }
 
-// ---- outputs: those of the tiles whose sums are there, one of each group of warps ----
+// ---- outputs of the tiles whose sums are complete, one tile for each group of warps ----
 
-// A thread has units of a row: eight columns of an output in panels, which are sixteen bytes, if there are many of them; or one.
+// A thread writes units of a row. A unit is eight columns of an output in panels, sixteen bytes, if there are enough of them; otherwise one column.
 template <class Y, class W> struct panel_outputs {
-  static constexpr bool many = ROWS * W::COLUMNS * W::GROUPS >= 4 * THREADS; // half of the threads have a unit of eight
+  static constexpr bool many = ROWS * W::COLUMNS * W::GROUPS >= 4 * THREADS; // at least half of the threads would have a unit of eight
   static constexpr int unit = many && Y::tensor::PANEL && !W::RAGGED && W::COLUMNS % 8 == 0 ? 8 : 1;
-  static constexpr int of_tile = ROWS * W::COLUMNS / unit, N = (W::GROUPS * of_tile + THREADS - 1) / THREADS; // of a thread
+  static constexpr int of_tile = ROWS * W::COLUMNS / unit, N = (W::GROUPS * of_tile + THREADS - 1) / THREADS; // units of a tile; units per thread
   typedef float values[N][unit];
-  int first, tiles, columns; // of the tiles; columns of each
+  int first, tiles, columns; // first tile, number of tiles, columns of a tile
   DEV bool find(int i, int &tile, int &row, int &column) const
   {
     constexpr int in_row = W::COLUMNS / unit;
@@ -344,7 +345,7 @@ DEV void fresh8(const bf16 *p, float (&v)[8])
   pack<bf16>::open(make_uint4(float_bits(x.x), float_bits(x.y), float_bits(x.z), float_bits(x.w)), v);
 }
 
-// A unit of the residual.
+// Loads a unit of the residual.
 template <class R, int N> DEV void take_residual(moment j, int row, int e, float (&to)[N])
 {
   using T = typename R::tensor;
@@ -429,7 +430,7 @@ DEV void write_outputs(moment j, const panel_outputs<Y, W> &o, const typename pa
 
 // ---- a task ----
 
-// This warp needs nothing any more of what was where the pieces will be. Threads wrote there: so there is a fence.
+// Signals that this warp no longer uses the memory of the pieces. A fence is needed because threads wrote there before.
 DEV void open_panel()
 {
   fence_proxy();
@@ -437,7 +438,7 @@ DEV void open_panel()
   if (LANE == 0) stage_arrive(&S.open);
 }
 
-// Tiles first .. first + tiles - 1.
+// Computes tiles first .. first + tiles - 1.
 template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 panel_group(moment j, int first, int tiles, u32 taken, u32 fed, float eps)
 {
   typedef panel<W> d;
@@ -449,7 +450,7 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
   if constexpr (F == ADDED) ask_residual<R, Y, W>(j, {first, min(tiles, (int)W::GROUPS), columns}, added);
 #pragma unroll 1
   for (int piece = 0; piece < pieces; piece++) {
-    // m of k from `from` on; of: where they begin in the piece of weights, which has n of k
+    // the piece of the input is m of k from `from` on; it begins at offset `of` of the piece of weights, which has n of k
     const int from = piece * each, m = min(each, W::K - from), of = from % width, n = min(width, W::K - from + of);
     char *x = S.panel + piece % W::SLOTS * W::SLOT_BYTES;
     u32 at = fed + (u32)piece;

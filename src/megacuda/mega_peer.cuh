@@ -1,16 +1,16 @@
-// Several ranks: slots that each rank writes on every rank, and what ranks tell each other when they begin, end and fail. Words are written to
-// the peers and polled at home. With one rank nothing of it is used.
+// Several ranks: slots that each rank writes on every rank, and signals at the begin, the end and failures. Words are written to the peers' memory
+// and polled in local memory. Not used with one rank.
 
 struct peer_memory {
-  void *tensor[WORLD][TENSORS]; // of each rank, as this one reaches it
-  u32 *stop[WORLD], *met[WORLD]; // met: [begin, end][rank], then how many blocks have ended; each on its own line
+  void *tensor[WORLD][TENSORS]; // tensors of each rank, in this rank's address space
+  u32 *stop[WORLD], *met[WORLD]; // met: [begin, end][rank], then the number of blocks that have ended; each on its own cache line
   int rank;
 };
 PER_RANK(peer_memory, PEERS);
 
 #ifdef MEGA_GRAPH
-// A graph with NCCL between its launches keeps partial sums in plain rows, which NCCL adds up in place: those of tensors that add_slots reads. Other
-// tensors have NULL there. A rank writes its own slot of a shared tensor without sums, and NCCL gathers the slots.
+// Memory of a graph with NCCL between its launches. Tensors that add_slots reads have partial sums in plain rows, which NCCL adds up in place; other
+// tensors have NULL. For a shared tensor without sums, a rank writes its own slot, and NCCL gathers the slots.
 struct nccl_memory {
   float *sums[TENSORS];
   int on;
@@ -32,7 +32,7 @@ template <class T> DEV uint4 *slot_of(void *base, int slot, u32 epoch, int row)
   return (uint4 *)base + (size_t)(epoch % T::VERSIONS * T::SLOTS + slot) * (T::WORDS * ROWS) + (size_t)row * T::WORDS;
 }
 
-// This rank's slot on every rank, the peers first.
+// Writes this rank's slot on every rank, peers first.
 template <class T> DEV void push_unit(u32 epoch, int row, int unit, uint4 v)
 {
 #ifdef MEGA_GRAPH
@@ -66,7 +66,7 @@ template <int N> DEV void await_all_far(const uint4 *const (&w)[N], uint4 (&v)[N
   await_all<N>([&](int i) { return get_far(w[i]); }, tag, j, tensor, v);
 }
 
-// All words of a row of all slots, spread over the consumers: f(slot, element, value).
+// Calls f(slot, element, value) for all words of a row of all slots, distributed over the consumers.
 template <class A, class F> DEV void gather_slots(moment j, int row, F f)
 {
   using T = typename A::tensor;
@@ -82,7 +82,7 @@ template <class A, class F> DEV void gather_slots(moment j, int row, F f)
   }
 }
 
-// One element of all slots, added in the plan's order.
+// The sum of one element over all slots, in the plan's order.
 template <class A> DEV float sum_of_element(moment j, int row, int e)
 {
   using T = typename A::tensor;
@@ -109,7 +109,7 @@ template <class A> DEV float sum_of_element(moment j, int row, int e)
   return sum;
 }
 
-// Units of slots, of the residual and of the output that lie alike: all words are asked for at once.
+// Adds slots and residual if their units and those of the output have the same layout. All words are loaded at once.
 template <class X, class R, class Y> DEV void add_units(moment j, int row, int lo, int hi)
 {
   using T = typename X::tensor;
@@ -163,7 +163,7 @@ template <class O> BODY u32 body_add_slots(moment j, u32 taken)
 
 // ---- begin and end ----
 
-// The first block tells the other ranks, and waits until they have told it the same.
+// The first block signals the other ranks, and waits for their signals.
 DEV void meet_ranks(moment j, int end, u32 epoch)
 {
   if (WORKER || TID >= WORLD || TID == RANK) return;
@@ -178,7 +178,7 @@ DEV void meet_ranks(moment j, int end, u32 epoch)
   }
 }
 
-// All blocks of this rank have run all steps; so it has got all words that others wrote to it.
+// Called when all blocks of this rank have run all steps; the rank has then received all words from the others.
 DEV void end_rank(moment j, u32 epoch)
 {
   u32 *done = PEERS.met[RANK] + 2 * WORLD * 32;

@@ -1,7 +1,7 @@
-// The same model without tasks, events, words or stages: one function an operator, an element at a time, sums in float64. The kernel's tokens
-// and logits are held against it.
+// The plain model, without tasks, events, words or stages: one function for each operator, one element at a time, sums in float64. It is the
+// reference for the kernel's tokens and logits.
 
-struct plain_tensors { // of a rank; shared tensors have the slots of all, and the rank's own is written to the first
+struct plain_tensors { // tensors of a rank; shared tensors have the slots of all ranks, and the rank's own slot is written to the first
   void *t[TENSORS];
   int position, layer, rank;
 };
@@ -14,7 +14,7 @@ template <class X> PLAIN double plain_factor(const float *x, double eps)
   return 1 / sqrt(sum / X::tensor::ROW + eps);
 }
 
-// Element i of [rows][n]; n: columns of the output.
+// Computes element i of [rows][n]; n: columns of the output.
 template <class X, class G, class W, class R, class Y, int F> struct plain_product {
   plain_tensors m;
   double eps;
@@ -170,7 +170,7 @@ template <class O> void plain_embed(const plain_tensors &m) { each((long long)RO
 
 // ---- attention ----
 
-// Element e of a head of q or k: normed, rotated.
+// Element e of a head of q or k after norm and rotation.
 template <class O, class G> PLAIN double plain_turned(const plain_tensors &m, const float *x, int e)
 {
   constexpr int half = O::dim / 2;
@@ -295,7 +295,7 @@ template <class O> void plain_qknorm_served_append(const plain_tensors &m) { pla
 template <class O> void plain_served_attention_part(const plain_tensors &m) { plain_rotary_attention_part<O>(m); }
 template <class O> void plain_qknorm_served_attention_part(const plain_tensors &m) { plain_qknorm_rotary_attention_part<O>(m); }
 
-// The first part becomes the whole.
+// Merges the parts into the first.
 template <class O, class X, class D> struct plain_merge {
   plain_tensors m;
   PLAIN void operator()(long long i) const
@@ -356,7 +356,7 @@ template <class O> struct plain_best {
 };
 template <class O> void plain_argmax(const plain_tensors &m) { each(ROWS, plain_best<O>{m}); }
 
-// Sampling where all settings are zero: the first candidate of a part is its largest logit.
+// Sampling with all settings zero: the first candidate of a part is its largest logit.
 template <class O> struct plain_candidate {
   plain_tensors m;
   PLAIN void operator()(long long i) const
@@ -404,7 +404,7 @@ static void plain_step(const plain_tensors &m, int position)
 }
 #endif
 
-// ---- how far logits are from those of the plain model ----
+// ---- errors of logits relative to the plain model ----
 
 static double larger(double a, double b) { return std::isnan(b) ? INFINITY : std::fmax(a, b); }
 
@@ -417,9 +417,9 @@ static double log_of_sum(const float *x, int n)
 }
 
 struct fidelity {
-  double error, divergence;     // the largest: of norms, relative; of the distributions by Kullback and Leibler
-  double likelihood[2], tokens; // sums of the negative logarithms of the tokens' likelihoods: kernel, plain model
-  // Rows of n logits, and the token that each chose; NULL: none.
+  double error, divergence;     // the largest relative norm of the error; the largest Kullback-Leibler divergence
+  double likelihood[2], tokens; // sums of the tokens' negative log-likelihoods: kernel, plain model; number of tokens
+  // Adds rows of n logits, and the token chosen for each; NULL: none.
   void step(const std::vector<float> &kernel, const std::vector<float> &plain, const int *token)
   {
     const int n = (int)(kernel.size() / ROWS);

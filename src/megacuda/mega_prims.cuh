@@ -1,7 +1,7 @@
-// The machine's part of the kernel: threads, barriers, memory operations. mega_shim.h has the same for a CPU, and nothing else differs.
+// Machine primitives of the kernel: threads, barriers, memory operations. mega_shim.h has the same for a CPU; all other text is the same.
 #define DEV __device__ __forceinline__
-// Bodies are all in one function: a call would keep registers in memory, and no cache is left beside the pipeline. Functions that end a run are apart.
-// So are the bodies of samples, which run once a step: in one function with the products they take registers from them.
+// All bodies are inlined into one function: a call would spill registers to memory, and the pipeline leaves no L1 cache. Functions that end a run are
+// not inlined. Neither are the bodies of sampling, which run once per step and would take registers from the products.
 #define BODY __device__ __forceinline__
 #define APART __device__ __noinline__
 #define PLAIN __device__
@@ -13,7 +13,7 @@
 #define WORKER ((int)blockIdx.x)
 #define KERNEL extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1)
 
-// Read where it is used: what the compiler works out of it before all loops would be kept in memory.
+// The thread's number, read again at each use. Otherwise the compiler would compute values from it before all loops and spill them.
 DEV int thread_now()
 {
   int t;
@@ -22,22 +22,22 @@ DEV int thread_now()
 }
 
 extern __shared__ __align__(128) char mega_raw[];
-#define SHARED(type) (*(type *)mega_raw) // not passed by reference: the compiler then knows that it is shared memory
+#define SHARED(type) (*(type *)mega_raw) // a macro instead of a reference, so that the compiler knows that it is shared memory
 
 DEV u32 shared_at(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 
-// Data that blocks exchange, and data that all of them read, are small and stay in L2. Otherwise weights displace it, and the next access would wait in
-// memory behind all pipelines, for as long as they take to fill.
+// Cache policy for data that blocks exchange or that all blocks read: they are small and must stay in L2. Otherwise weights evict them, and the next
+// access queues behind the loads of all pipelines.
 #define STAY "l"(0x14F0000000000000ull)
 
-// The next launch of the stream, if it may, begins when all blocks of this one have come here.
+// The next launch of the stream may begin when all blocks of this one have called this function.
 DEV void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;"); }
-// Until the launch ahead has ended, and its writes can be read.
+// Waits until the previous launch has ended and its writes are visible.
 DEV void wait_for_end() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
-// ---- words with epochs: relaxed, because each carries its own proof that it is there ----
-// An access is one of 128 bits. The compiler leaves out numbers of a word that nobody uses, and reads the rest one by one, so that a word could be
-// torn: therefore the tag depends on all of them, by a mask that is zero and that the compiler does not know.
+// ---- words with epochs: relaxed accesses, because the epoch in a word shows that its data are valid ----
+// An access is one of 128 bits. The compiler would omit unused numbers of a word and read the others one by one, so a word could be torn. Therefore
+// the tag depends on all of them, by a mask that is zero, which the compiler does not know.
 struct bits128 {
   u64 low, high;
 };
@@ -65,7 +65,7 @@ DEV uint4 get(const uint4 *p)
   return word_of(b);
 }
 
-// The same where the writer or the reader is another GPU.
+// The same if the writer or the reader is another GPU.
 DEV void put_far(uint4 *p, uint4 v, int)
 {
   bits128 b = bits_of(v);
@@ -96,7 +96,7 @@ DEV void release_add(u32 *p, u32 v) { asm volatile("red.release.gpu.global.add.L
 DEV void release_set(u32 *p, u32 v) { asm volatile("st.release.gpu.global.L2::cache_hint.u32 [%0], %1, %2;" ::"l"(p), "r"(v), STAY : "memory"); }
 DEV void fence_proxy() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
-// ---- data that other blocks write within the launch: by way of L2, never by constant loads ----
+// ---- data that other blocks write within the launch: read from L2, never by constant loads ----
 DEV float4 fresh4(const void *p)
 {
   float4 v;
@@ -188,7 +188,7 @@ DEV void stage_copy(void *to, const void *from, int bytes, stage_barrier *b, boo
                : "memory");
 }
 
-// Bytes that many blocks read soon: into L2.
+// Prefetches into L2 bytes that many blocks will read soon.
 DEV void fetch_early(const void *from, int bytes)
 {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
@@ -212,7 +212,7 @@ DEV float across(float x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 DEV int across(int x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 DEV bool any_of_warp(bool x) { return __any_sync(~0u, x); }
 
-// ---- tensor cores: c[16][8] += a[16][16] b[16][8], bf16; each thread's parts as mma.m16n8k16 has them ----
+// ---- tensor cores: c[16][8] += a[16][16] b[16][8], bf16; fragments of mma.m16n8k16 ----
 DEV void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
 {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -220,8 +220,8 @@ DEV void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// Four matrices of 8 x 8 bf16 in shared memory, transposed: row i % 8 of matrix i / 8 is where lane i says. A thread has of each rows
-// LANE % 4 * 2 and the next, of column LANE / 4.
+// Loads four matrices of 8 x 8 bf16 from shared memory, transposed. Lane i gives the address of row i % 8 of matrix i / 8. Of each matrix, a thread
+// gets rows LANE % 4 * 2 and the next, of column LANE / 4.
 DEV void load_turned(u32 (&v)[4], const void *row)
 {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(shared_at(row)) : "memory");
@@ -243,7 +243,7 @@ DEV float root_inverse(float x) { return rsqrtf(x); }
 DEV float wide(float x) { return x; }
 DEV float wide(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
 DEV void keep_as(float *p, float x) { *p = x; }
-// Two numbers as bf16, x in the lower half. The conversion of one number is slower.
+// Two numbers as bf16, x in the lower half. Converting them one by one would be slower.
 DEV u32 pair_of(float x, float y)
 {
   u32 pair;

@@ -1,9 +1,9 @@
-// Products with weights: a block's warps divide k, or the columns where k is short; sums of a batch of tiles meet in shared memory, and one
-// warp finishes them. mega_matrix.cuh multiplies bf16 weights; what is here multiplies the others.
+// Products with weights. A block's warps divide k, or the columns if k is short. The sums of a batch of tiles are combined in shared memory, and one
+// warp finishes them. mega_matrix.cuh multiplies bf16 weights; this file multiplies other types.
 
 enum finish { PLAIN_SUM, NORMED, ADDED, GATED };
 
-// One element, wherever it is.
+// One element of a tensor of any layout.
 template <class R> DEV float element_of(moment j, int row, int e)
 {
   using T = typename R::tensor;
@@ -22,17 +22,17 @@ template <class X> DEV float norm_factor(moment j, int row, float eps)
   return root_inverse(sum / X::tensor::ROW + eps);
 }
 
-// How a block's threads divide a piece of [slices][columns][k]: ALONG of them k, and groups the columns.
+// Division of a piece [slices][columns][k] between a block's threads: ALONG of them divide k, and groups of them the columns.
 template <class W> struct division {
   typedef pack<typename W::tensor::type> line;
   static constexpr int along = W::ALONG, groups = THREADS / along, parts = W::MATRIX ? WARPS : along / 32;
   static constexpr int columns = W::SLICES * W::COLUMNS, each = (columns + groups - 1) / groups;
-  static constexpr int sums = W::TILE_ROWS * columns * parts, fit = PART_FLOATS / sums, batch = fit < 8 ? fit : 8; // of a tile; tiles that are finished together
+  static constexpr int sums = W::TILE_ROWS * columns * parts, fit = PART_FLOATS / sums, batch = fit < 8 ? fit : 8; // sums of a tile; tiles finished together
   static constexpr int reduced = each > 16 ? 32 : each > 8 ? 16 : each > 4 ? 8 : each > 2 ? 4 : each > 1 ? 2 : 1;
   static_assert(batch > 0 && (W::MATRIX || each <= 32), "a thread sums at most 32 columns");
 };
 
-// The input of a product, scaled by the gain of the norm, and the squares that the norm's factor needs.
+// Loads the input of a product scaled by the gain of the norm, and adds up the squares for the norm's factor.
 template <class X, class G> struct plain_input {
   template <class W> static DEV void load_row(moment j, int r)
   {
@@ -55,7 +55,7 @@ template <class X, class G> struct plain_input {
   }
 };
 
-// acc[i] for i < HALF ends with the sum of two lanes' acc[i], or acc[i + HALF] in the lanes with that bit.
+// For i < HALF, acc[i] becomes the sum of acc[i] of two lanes or, in lanes with that bit set, of acc[i + HALF].
 template <int HALF, int N> DEV void halve(float (&acc)[N], int lane)
 {
   bool upper = lane & HALF;
@@ -76,7 +76,7 @@ template <class W> DEV void take_line(const char *line, const float *x, float &a
   for (int i = 0; i < p::N; i++) acc = fmaf(w[i], x[i], acc);
 }
 
-// One piece: `width` of k from `from` on, of `columns` columns a slice.
+// Multiplies one piece: `width` of k from `from` on, `columns` columns per slice.
 template <class W> DEV void take_piece(const char *stage, int from, int width, int columns, float (&acc)[W::TILE_ROWS][division<W>::reduced], int tid)
 {
   typedef division<W> d;
@@ -101,7 +101,7 @@ template <class W> DEV void take_piece(const char *stage, int from, int width, i
   }
 }
 
-// All pieces of a tile; its sums into `part`: [warp along k][row][column of a slice].
+// Multiplies all pieces of a tile, and stores its sums in `part`: [warp along k][row][column of a slice].
 template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
 {
   typedef division<W> d;
@@ -138,7 +138,7 @@ template <class W> DEV float sum_of(const float *part, int row, int column)
   return x;
 }
 
-// Words of the residual that belong to a unit of the output: asked for early, looked at when they are needed.
+// Words of the residual for a unit of the output. They are loaded early and checked when they are needed.
 template <class R, class T> struct residual_of {
   using from = typename R::tensor;
   static constexpr bool same = from::TAGGED && from::GROUP == T::GROUP && from::ROW == T::ROW;
@@ -160,7 +160,7 @@ template <class R, class T> struct residual_of {
   }
 };
 
-// Column of a tile's output, without the residual. It takes the place of the first of its sums, those of row `at` of the tile.
+// Computes a column of a tile's output, without the residual, for row `at` of the tile. It replaces the first of its sums.
 template <class X, class W, int F> DEV void finish_column(moment j, float *part, int at, int row, int column, float eps)
 {
   typedef division<W> d;
@@ -173,7 +173,7 @@ template <class X, class W, int F> DEV void finish_column(moment j, float *part,
 // Units of the output that a batch of tiles writes: `n` in each row, from `first` on.
 struct batch_units {
   int first, n, element;
-  template <class ALL> DEV int row_of(int unit) const { return ALL::N == 1 ? 0 : unit / n; } // of all units, row after row
+  template <class ALL> DEV int row_of(int unit) const { return ALL::N == 1 ? 0 : unit / n; } // the row of a unit; units are numbered row by row
 };
 template <class Y> DEV batch_units units_of(int layer, int lo, int hi)
 {
@@ -182,7 +182,7 @@ template <class Y> DEV batch_units units_of(int layer, int lo, int hi)
   return {first, word_at<T>(Y::end(layer, hi - 1) - 1) + 1 - first, from};
 }
 
-// The rows of a task's tiles: all, or one.
+// The rows of a task's tiles: all of them, or a single one.
 struct all_rows {
   static constexpr int N = ROWS;
   DEV int at(int i) const { return i; }
@@ -218,9 +218,9 @@ DEV void finish_batch(moment j, const batch_units &b, int tiles, ALL rows, float
   }
 }
 
-// Tiles lo .. hi - 1 in batches, which the warps finish in turn. R: the residual's access, of ADDED. `load` brings the input.
+// Computes tiles lo .. hi - 1 in batches, which the warps finish in turn. R: the residual's access, for ADDED. `load` loads the input.
 struct batch_turn {
-  int half, who; // of the room for sums; the warp
+  int half, who; // half of the room for sums; the finishing warp
 };
 template <class X, class W, class R, class Y, int F, class ALL, class LOAD>
 DEV u32 batches(moment j, int lo, int hi, ALL rows, u32 taken, float eps, batch_turn &turn, LOAD load)
@@ -271,7 +271,7 @@ template <class O, class X, class IN, class W, class R, class Y, int F> DEV u32 
   return taken;
 }
 
-// ---- rows of layer.def; accesses are numbered as there ----
+// ---- bodies for the rows of layer.def; accesses are numbered as there ----
 
 #if PANELS
 struct no_parts {};

@@ -1,20 +1,20 @@
-// Attention by tensor cores, over bf16 rows of whole 128 bytes, for up to eight query heads of a kv head. Queries and weights of values are split in
-// two, x = high + low, both bf16: rows 0 to 7 of the first operand have the high parts of the heads, rows 8 to 15 the low ones. The same thread has
-// both sums. Scores leave mma as the first operand of the product with the values, so they stay in registers.
+// Attention by tensor cores, for bf16 rows of a multiple of 128 bytes, and up to eight query heads of a kv head. Queries and weights of values are split
+// as x = high + low, both bf16. Rows 0 to 7 of the first operand have the high parts of the heads, rows 8 to 15 the low ones. The same thread has
+// both sums. The layout of the scores is that of a first operand, so they stay in registers for the product with the values.
 //
-// A warp takes strips of sixteen positions in turn, whichever piece they are in.
+// The warps take strips of sixteen positions in turn, across pieces.
 
 template <class P, int HEADS> DEV constexpr bool takes_matrix()
 {
   return HEADS <= 8 && sizeof(typename P::tensor::type) == 2 && P::DIM % 64 == 0;
 }
 
-// Two numbers as pairs of their high and of their low parts.
+// Splits two numbers into a pair of high parts and a pair of low parts.
 DEV void split_pair(float x, float y, u32 &high, u32 &low)
 {
   high = pair_of(x, y), low = pair_of(x - bits_float(high << 16), y - bits_float(high & 0xffff0000u));
 }
-// Element e of a head, among pairs of high and of low parts in turns: a thread then takes a first operand at once.
+// Stores element e of a head. Pairs of high and low parts alternate, so that a thread loads a first operand at once.
 DEV void keep_split(bf16 *head, int e, float x)
 {
   bf16 *high = head + e / 2 * 4 + e % 2;
@@ -22,11 +22,11 @@ DEV void keep_split(bf16 *head, int e, float x)
 }
 
 template <class P, int HEADS> struct matrix_softmax {
-  static constexpr int dim = P::DIM, parts = dim / 32, blocks = dim / 8; // of 32 and of 8 elements
-  static constexpr int ROW = cache_row<P>::bytes, STRIP = 16;            // bytes; positions
-  u32 q[parts][2][4];                                                    // first operands, of head LANE / 4
+  static constexpr int dim = P::DIM, parts = dim / 32, blocks = dim / 8; // numbers of 32 and of 8 elements
+  static constexpr int ROW = cache_row<P>::bytes, STRIP = 16;            // bytes of a row; positions of a strip
+  u32 q[parts][2][4];                                                    // first operands of head LANE / 4
   float most, sum, out[blocks][4];
-  int head, line, turn; // LANE / 4; LANE % 4; strips until the next one of this warp
+  int head, line, turn; // head: LANE / 4; line: LANE % 4; turn: strips until this warp's next one
 
   DEV void begin(float)
   {
@@ -34,7 +34,7 @@ template <class P, int HEADS> struct matrix_softmax {
     most = -1e30f, sum = 0;
 #pragma unroll
     for (int b = 0; b < blocks; b++) out[b][0] = out[b][1] = out[b][2] = out[b][3] = 0;
-    int at = min(head, HEADS - 1) * dim + line * 8; // heads behind the last are computed in vain
+    int at = min(head, HEADS - 1) * dim + line * 8; // heads beyond the last are computed and not used
 #pragma unroll
     for (int c = 0; c < parts; c++)
 #pragma unroll
@@ -43,7 +43,7 @@ template <class P, int HEADS> struct matrix_softmax {
         q[c][j][0] = x.x, q[c][j][1] = x.y, q[c][j][2] = x.z, q[c][j][3] = x.w;
       }
   }
-  // A piece of n positions, the first of which has this slot.
+  // Processes a piece of n positions, the first of which has this slot.
   DEV void see(int keys, int n, int slot, int values)
   {
 #pragma unroll 1
@@ -80,7 +80,7 @@ template <class P, int HEADS> struct matrix_softmax {
 #pragma unroll
         for (int i = 0; i < 4; i++) out[b][i] *= stay;
     }
-    // Positions behind the last have weight 0, and read its row: what is behind it may be no number.
+    // Positions after the last have weight 0 and read its row, because later rows may have NaN.
     const int row = first_of(values, min(first + LANE % 16, n - 1), slot, LANE / 16);
 #pragma unroll
     for (int b = 0; b < blocks; b += 2) {
@@ -89,7 +89,7 @@ template <class P, int HEADS> struct matrix_softmax {
       mma(out[b], a[0], a[1], a[2], a[3], v[0], v[1]), mma(out[b + 1], a[0], a[1], a[2], a[3], v[2], v[3]);
     }
   }
-  // Scores of the keys first + b * 8 + line * 2 and the next: high parts, then low parts. Each has two chains of mma.
+  // Scores of the keys first + b * 8 + line * 2 and the next: high parts, then low parts. Each is computed in two chains of mma.
   DEV void scores(float (&s)[2][4], int keys, int n, int slot, int first) const
   {
     int row[2];
@@ -108,7 +108,7 @@ template <class P, int HEADS> struct matrix_softmax {
 #pragma unroll
       for (int i = 0; i < 4; i++) s[b][i] += t[b][i];
   }
-  // The warp's sums over all warps' maximum, into shared memory. All consumers.
+  // All consumers: rescales the warp's sums to the maximum of all warps, and stores them in shared memory.
   DEV void join()
   {
     int h = min(head, HEADS - 1);

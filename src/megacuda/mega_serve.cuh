@@ -1,4 +1,4 @@
-// Requests that share a cache: rows have seats of their own, attention follows page tables, and tokens are sampled.
+// Requests that share a cache: each row has a seat, attention uses page tables, and tokens are sampled.
 
 // ---- seats ----
 
@@ -13,10 +13,10 @@ DEV seat seat_of(int row, int at) // in step `at` of the launch
   return {true, s.position + at, s.past + at, s.before};
 }
 
-// Which tile of attention the i-th is: the launch says in which order neighbours take equally long together.
+// The attention tile to run as the i-th. The launch gives an order in which adjacent tiles take about equally long.
 DEV int served_tile(int i) { return M.order ? M.order[i] : i; }
 
-// The place of a position of a row's request: key, and value `slots * dim` further. Rows that are not live have the first page.
+// Address of the key at a position of a row's request; the value is `slots * dim` elements further. Rows that are not live use the first page.
 template <class P> DEV typename P::tensor::type *served_at(const seat &s, int layer, int tile, int position)
 {
   using T = typename P::tensor;
@@ -26,7 +26,7 @@ template <class P> DEV typename P::tensor::type *served_at(const seat &s, int la
 
 // ---- attention ----
 
-// Key and value of a row, rotated and rounded as the cache has them: in shared memory, and in the cache where it is the tile's own row.
+// Computes key and value of a row, rotated and rounded to the cache's type, in shared memory; with `own`, also in the cache.
 template <class O, class K, class V, class U, class P> DEV void served_key(moment j, const seat &s, int tile, int row, bool own)
 {
   int layer = S.node[j.n].layer, k0 = K::lo1(layer, tile), v0 = V::lo1(layer, tile);
@@ -34,7 +34,7 @@ template <class O, class K, class V, class U, class P> DEV void served_key(momen
   turns<O, U, U> turn;
   j.position = s.position - (P::row(tile) - row);
   turn.load(j);
-  for (int i = TID; i < 2 * O::dim; i += THREADS) { // an element a thread: sums of the heads are in registers here
+  for (int i = TID; i < 2 * O::dim; i += THREADS) { // one element per thread, because the sums of the heads occupy registers
     int e = i % O::dim;
     if (i < O::dim)
       S.attend.now[0][e] = element_of<K>(j, row, k0 + e);
@@ -60,8 +60,8 @@ template <class O, class K, class V, class G, class P> DEV void served_append(mo
   publish(j);
 }
 
-// Rows of the same request before this one are seen by keys that are made again from their inputs. Y: the output; of a part of the positions sums,
-// with D their maxima and divisors. The first part sees the rows of this launch.
+// Attention of a row. Keys of earlier rows of the same request in this step are recomputed from their inputs. Y: the output; for a part of the
+// positions, its sums, with maxima and divisors in D. The first part handles the rows of this launch.
 template <class O, class Q, class K, class V, class G, class U, class P, class Y, class D> DEV u32 serve(moment j, u32 taken)
 {
   constexpr bool part = !std::is_same<D, no_gain>::value;
@@ -96,7 +96,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, class Y
     a.join();
 #pragma unroll 1
     for (int r = P::part(tile) ? row + 1 : row - seat_of(row, j.at).before; r <= row; r++) {
-      consumers(); // all have seen the key before
+      consumers(); // all have used the previous key
       served_key<O, K, V, U, P>(j, seat_of(row, j.at), tile, r, r == row && !part);
       score_now<O, heads>();
       consumers();
@@ -143,7 +143,7 @@ template <class O> BODY u32 body_qknorm_served_attention_part(moment j, u32 take
   return serve<O, typename O::a0, typename O::a1, typename O::a2, typename O::a3, typename O::a4, typename O::a5, typename O::a6, typename O::a7>(j, taken);
 }
 
-// ---- sampling: the order is by key, of equal ones the smaller token first ----
+// ---- sampling: candidates are ordered by key; ties by the smaller token ----
 
 enum { NO_TOKEN = 0x7fffffff };
 
@@ -151,14 +151,14 @@ struct ranked {
   float key;
   int token;
 };
-// A candidate behind `last` (all are behind NO_TOKEN), into the best.
+// Updates the best candidate among those after `last` in the order; all are after NO_TOKEN.
 DEV void consider(float key, int token, const ranked &last, float &best, int &best_at)
 {
   bool behind = last.token == NO_TOKEN || key < last.key || (key == last.key && token > last.token);
   if (token >= 0 && behind && key == key) take_larger(key, token, best, best_at);
 }
 
-// Candidates: the inputs of products are not there at that time.
+// Room for candidates: the inputs of products, which are not in use at that time.
 DEV float *sampled() { return &S.x[0][0]; }
 
 template <class M0> DEV const float *settings_of(int row) { return (const float *)M.tensor[M0::tensor::ID] + row * NOISE_SETTINGS; }

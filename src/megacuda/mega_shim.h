@@ -1,5 +1,5 @@
-// The machine's part of the kernel for a CPU. Each thread of each block is a fiber, and all of them are alive at once; a seed chooses in which
-// order they run. It shows that the kernel's text is right; it shows nothing of speed, and no fence is missed here.
+// Machine primitives of the kernel for a CPU. Each thread of each block is a fiber, and all are alive at once; a seed determines the order in which
+// they run. This checks the logic of the kernel. It shows nothing about speed, and does not detect missing fences.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -38,7 +38,7 @@ using std::min;
 
 // ---- fibers ----
 
-struct shim_gate { // opens when `want` fibers have come; then the next round begins
+struct shim_gate { // a barrier that opens when `want` fibers have arrived; then the next round begins
   int come;
   u64 round;
 };
@@ -56,11 +56,11 @@ struct shim_fiber : fiber {
   int tid, block;
   char *shared;
   shim_block *of;
-  const shim_gate *at; // waits until its round is over; or NULL
+  const shim_gate *at; // the gate at which the fiber waits for the end of `round`; or NULL
   u64 round;
 };
 static shim_fiber *shim_me;
-static int shim_rank; // that the host's side is at
+static int shim_rank; // the rank that the host is working for
 static std::function<void()> shim_kernel;
 
 static inline void shim_yield() { fiber_yield(*shim_me); }
@@ -88,7 +88,7 @@ static u64 shim_random(u64 &s)
   return z ^ z >> 31;
 }
 
-// Words on their way to other ranks. Each arrives at some time, in any order but that of two to the same place.
+// Words in flight to other ranks. They arrive in any order, except that words to the same address keep theirs.
 struct shim_word {
   uint4 *to, v;
 };
@@ -106,7 +106,7 @@ static void shim_arrive_all()
   while (!shim_way.empty()) shim_arrive(0);
 }
 
-// Stacks are kept from run to run, and are not cleared.
+// Stacks are reused between runs and not cleared.
 static char *shim_stack(size_t i, size_t bytes)
 {
   static std::vector<std::unique_ptr<char[]>> stacks;
@@ -181,13 +181,13 @@ static inline void keep4(void *p, uint4 v) { memcpy(p, &v, sizeof v); }
 static inline u64 now_ns()
 {
   timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); // so a deadline holds on a busy machine, too
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); // processor time, so that deadlines also work on a busy machine
   return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
 }
 static inline u32 look(const u32 *p) { return *p; }
 static inline bool claim(u32 *p) { return *p ? false : (*p = 1, true); }
 
-struct stage_barrier { // as large as on a GPU
+struct stage_barrier { // of the same size as on a GPU
   unsigned char want, come;
   unsigned short phase;
   int bytes;
@@ -259,7 +259,7 @@ static inline void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u3
   int lane = (int)TID % 32;
   memcpy(part[lane], mine, sizeof mine);
   shim_pass(w.gate, 32);
-  for (int i = 0; i < 4; i++) // row lane / 4 and eight more, columns lane % 4 * 2 and the next
+  for (int i = 0; i < 4; i++) // rows lane / 4 and lane / 4 + 8, columns lane % 4 * 2 and the next
     for (int k = 0; k < 16; k += 2) {
       u32 x = part[lane / 4 * 4 + k % 8 / 2][i / 2 + k / 8 * 2], y = part[(lane % 4 * 2 + i % 2) * 4 + k % 8 / 2][4 + k / 8];
       if (x) c[i] += shim_part(x, 0) * shim_part(y, 0) + shim_part(x, 1) * shim_part(y, 1);

@@ -1,4 +1,4 @@
-// Times of steps, and a trace of the last step: when each worker's tasks ended.
+// Times of steps, and a trace of the last step: times of each worker's tasks.
 #ifdef MEGA_SHIM
 
 #if WORLD == 1
@@ -8,7 +8,7 @@ static bool write_trace(program &, int, const char *, void (*)(program &)) { ret
 
 #else
 
-// When the tasks of the last step came to a phase: a line with the earliest, median and latest worker, in ns from the first on.
+// Writes a line with the times at which the tasks of the last step reached a phase: earliest, median and latest worker, in ns after `zero`.
 static void write_phase(FILE *f, const std::vector<u64> &t, int n, int phase, u64 zero)
 {
   static const char *const name[PHASES] = {"begun", "input", "sums", "ended"};
@@ -23,7 +23,7 @@ static void write_phase(FILE *f, const std::vector<u64> &t, int n, int phase, u6
 
 #if WORLD == 1
 
-// A row: microseconds a step of what run() puts into the stream. start() comes before it, end() after, both untimed.
+// Prints the time per step, in microseconds, of the work that run() queues in the stream. start() is called before it and end() after, both untimed.
 template <class A, class B, class C> static double time_runs(const char *what, int steps, int repeats, A start, B run, C end)
 {
   cudaEvent_t a, b;

@@ -1,4 +1,4 @@
-// Tokens: rows of a table, the largest logit. Small bodies of layer.def besides.
+// Tokens: rows of an embedding table, the largest logit. Also other small bodies of layer.def.
 
 template <class O> BODY u32 body_embed(moment j, u32 taken)
 {
@@ -64,14 +64,14 @@ template <class O> BODY u32 body_silu_mul(moment j, u32 taken)
   return taken;
 }
 
-// ---- the largest: of equal values the first ----
+// ---- the largest value; ties go to the first ----
 
 DEV void take_larger(float x, int at, float &best, int &best_at)
 {
   if (x > best || (x == best && at < best_at)) best = x, best_at = at;
 }
 
-// Over the block, in all threads of warp 0.
+// The largest over the block; all threads of warp 0 get it.
 DEV void largest_of_block(float &best, int &best_at)
 {
 #pragma unroll
@@ -87,7 +87,7 @@ DEV void largest_of_block(float &best, int &best_at)
   consumers();
 }
 
-// Values that a warp can read on its own: one float after another, without epochs.
+// Can a warp read the values alone, as contiguous floats without epochs?
 template <class T> DEV constexpr bool plain_floats()
 {
 #if PANELS
@@ -96,11 +96,11 @@ template <class T> DEV constexpr bool plain_floats()
   return !T::TAGGED;
 }
 
-// One warp searches a row's columns of a tile. With many rows each warp has some of the rows. X: plain_floats.
+// One warp searches the columns of a tile in a row. With many rows, each warp searches some of them. X: plain_floats.
 template <class X, class Y> DEV void largest_of_warp(moment j, int tile, int row)
 {
   using T = typename X::tensor;
-  constexpr int B = 8; // loads at once
+  constexpr int B = 8; // loads in flight
   int layer = S.node[j.n].layer, lo = X::lo1(layer, tile), hi = X::hi1(layer, tile), at = lo;
   float best = -INFINITY, v[B];
   const float *p = (const float *)plain_of<T>(T::VERSIONS > 1 ? epoch_of<X>(j) : 0, row);

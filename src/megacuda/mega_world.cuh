@@ -1,5 +1,5 @@
-// The host program of several ranks: one process, a GPU a rank, which reach each other's memory. All kernels run at once; their tokens are the
-// same, and so are the bits of what all of them add up.
+// The host program of several ranks: one process with a GPU for each rank, which must be able to access each other's memory. All kernels run at once.
+// Their tokens must be the same, and so must the bits of sums over the ranks.
 
 struct world {
   program rank[WORLD];
@@ -86,7 +86,7 @@ static void restore_world(world &w)
   for (int r = 0; r < WORLD; r++) go_to(r), restore(w.rank[r]);
 }
 
-// True: no fault on any rank.
+// Runs steps; true if there was no fault on any rank.
 static bool run_world(world &w, int steps)
 {
   bool fine = true;
@@ -101,7 +101,7 @@ static bool run_world(world &w, int steps)
   return fine;
 }
 
-// Outputs of add_slots have the same bits on all ranks, epochs included.
+// Does an output of add_slots have the same bits on all ranks, epochs included?
 static bool same_bits(const world &w, int t)
 {
   std::vector<char> a(bytes_of(t)), b(bytes_of(t));
@@ -137,7 +137,7 @@ static bool again_world(world &w, int steps, std::vector<int> &tokens)
 
 // ---- checks ----
 
-// After an operator that writes slots: those of all ranks, to all.
+// After an operator that writes slots: copies the slots of all ranks to all ranks.
 static void exchange(plain_tensors *m, int t)
 {
   size_t n = (size_t)(TENSOR[t].elements * TENSOR[t].bytes);
@@ -182,7 +182,7 @@ static double error_of_logits(const world &w, const plain_tensors *m, int logits
   return std::sqrt(diff / norm);
 }
 
-// Against the model computed plainly, which goes on with the kernel's tokens.
+// Compares the kernels with the plain model, which continues with the kernel's tokens.
 static bool check_plain_world(world &w, const std::vector<int> &tokens, int steps)
 {
   plain_tensors m[WORLD];
@@ -204,7 +204,7 @@ static bool check_plain_world(world &w, const std::vector<int> &tokens, int step
   return agree == steps * ROWS && worst < 0.01;
 }
 
-// A counter that is never full on the last rank: all ranks end as hung, and the next run is right.
+// Checks a run with a counter that never completes on the last rank: all ranks must end as hung, and the next run must be right.
 static bool check_hang_world(world &w, int steps, const std::vector<int> &tokens)
 {
   std::vector<int> now;
@@ -242,7 +242,7 @@ static bool write_world_trace(world &, int, const char *) { return true; }
 
 #else
 
-// f(rank) for each. Graphs come from a thread a rank: to launch one with NCCL's kernels may wait for what other ranks launch.
+// Calls f(rank) for each rank. For graphs, each call has its own thread: launching a graph with NCCL kernels may wait for launches of other ranks.
 template <class F> static void each_rank(F f)
 {
 #ifdef MEGA_GRAPH
@@ -254,7 +254,8 @@ template <class F> static void each_rank(F f)
 #endif
 }
 
-// Microseconds a step of what run(rank) puts into the stream of each rank; the slowest rank counts. start() comes before it, end() after, both untimed.
+// Prints the time per step, in microseconds, of the work that run(rank) queues in the stream of each rank; the slowest rank counts. start() is called
+// before it and end() after, both untimed.
 template <class A, class B, class C> static void time_world(const char *what, int steps, int repeats, A start, B run, C end)
 {
   cudaEvent_t a[WORLD], b[WORLD];
@@ -299,7 +300,7 @@ static void print_world_times(world &w, int steps, int repeats)
   time_launches(w, "one step a launch", 1, repeats);
 }
 
-// When the tasks of the last step came to a phase: for each rank as mega_time.cuh has it, in ns from the rank's first on.
+// Writes the times at which the tasks of the last step reached a phase, for each rank in the form of mega_time.cuh, in ns after the rank's first.
 static bool write_world_trace(world &w, int steps, const char *path)
 {
   size_t n = (size_t)(WORKERS * NODES * PHASES);
@@ -349,7 +350,7 @@ static bool check_graph(world &w, const std::vector<int> &tokens, int steps, int
 
 #else
 
-// Times the graphs of all ranks, and ends them.
+// Times the graphs of all ranks, and destroys them.
 template <class F> static void time_graphs(world &w, const char *what, cudaGraphExec_t (&graph)[WORLD], int steps, int repeats, F end)
 {
   time_world(
@@ -400,7 +401,7 @@ int main(int argc, char **argv)
   if (o.times && fine) print_world_times(w, o.steps, o.times);
   if (o.many && fine) fine &= check_many_world(w, o.steps, o.many, tokens);
   if (o.trace && fine) fine &= write_world_trace(w, o.steps, o.trace);
-  for (int r = 0; r < WORLD && (o.graph || o.nccl); r++) go_to(r), set_flight((u32)o.flight, (u32)o.flight); // weights come before the input there
+  for (int r = 0; r < WORLD && (o.graph || o.nccl); r++) go_to(r), set_flight((u32)o.flight, (u32)o.flight); // in a graph, weights are loaded before the input is available
   if (o.graph && fine) fine &= check_graph(w, tokens, o.steps, o.graph);
   if (o.nccl && fine) fine &= check_nccl(w, tokens, o.steps, o.nccl);
   return !fine;
