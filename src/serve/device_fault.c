@@ -1,4 +1,5 @@
-// The watchdog's records of the kernel, as words. Among all that waited, the earliest node is reported; a pipeline waits for its consumers.
+// Text of the records that the kernel's watchdog wrote. One record is reported: that of the earliest step and node. Producers of the pipeline are
+// reported last, because they wait for their consumers.
 #include "serve/serve_device.h"
 
 static void what_of(const struct mega_plan *p, const struct device_fault *f, const struct megacuda_fault_row *row, char out[120])

@@ -1,4 +1,4 @@
-// Device memory of a model, and launches. The kernel knows all of it by one struct of addresses, kernel_memory of mega_device.cuh.
+// Device memory of a model, and launches. The kernel gets all addresses in one struct, kernel_memory of mega_device.cuh.
 #include "serve/serve_device.h"
 #include "base/num.h"
 #include "mega/mega_bodies.h"
@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-// The fields of kernel_memory behind addresses of tensors, of packed weights and of rotations.
+// The fields of kernel_memory after the addresses of tensors, packed weights and tables of rotations.
 enum { AT_NODE, AT_WAIT, AT_PUBLISH, AT_WORD, AT_FAULT, AT_STOP, AT_TOKENS, AT_DEADLINE, AT_TRACE, AT_SEAT, AT_TABLE, AT_ORDER, FIELDS };
-enum { PHASES = 4 }; // of a task in a trace, task_phase of mega_device.cuh; the last is its end
+enum { PHASES = 4 }; // times of a task in a trace (task_phase of mega_device.cuh); the last is its end
 enum { WORD_LINE = 128, CHUNK = 1 << 20, DRAWN_HERE = 1 << 22 };
 
 struct serve_block {
@@ -16,8 +16,8 @@ struct serve_block {
   uint64_t *field;  // its fields from AT_NODE on
   size_t bytes;
   int words, pages;
-  uint32_t step; // that the next launch begins with
-  bool *kept;    // by tensor: bodies read it as it lies
+  uint32_t step; // first step of the next launch
+  bool *kept;    // by tensor: the kernel reads it row-major, so that copy stays in memory
 };
 
 #define ON(s, call, ...) (s)->machine.call((s)->machine.arg, __VA_ARGS__)
@@ -30,7 +30,7 @@ static size_t tensor_bytes(const struct mega_plan *p, int t)
   return (size_t)(all * (p->m->tensor[t].kind == MEGA_ACTIVATION ? h->versions : 1) * mega_bytes(p->m->tensor[t].type));
 }
 
-// Weights that are streamed alone are in memory as they are packed.
+// Weights that operators only stream are in memory in packed form only.
 static void find_kept(struct serve *s)
 {
   const struct mega_plan *p = s->p;
@@ -52,7 +52,7 @@ static int upload(struct serve *s, const void *from, size_t bytes, uint64_t *out
   return bytes ? ON(s, write, *out, from, bytes, e) : OK;
 }
 
-// Cosines and sines by position and pair.
+// Table of rotations of operator o: cosine and sine by position and pair.
 static int turns(struct serve *s, int o, struct err *e)
 {
   const struct mega_op *op = &s->m->op[o];
@@ -110,7 +110,7 @@ int device_open(struct serve *s, struct err *e)
   return attend ? room_zeroed(s, sizeof(uint16_t) * (size_t)attend->tiles, &b->field[AT_ORDER], e) : OK;
 }
 
-// Gives back the memory of device_open and weights, also if that was cut short.
+// Frees the memory of device_open and of weights, also if device_open failed.
 void device_close(struct serve *s)
 {
   for (size_t i = 0; s->block && s->block->memory && i < s->block->bytes / sizeof *s->block->memory; i++)
@@ -119,7 +119,7 @@ void device_close(struct serve *s)
 
 // ---- weights ----
 
-// From a tensor as it lies to what operators stream.
+// Packs a row-major weight for each operator that streams it.
 static int pack_for(struct serve *s, int tensor, device_address from, struct err *e)
 {
   for (int o = 0; o < s->m->nops; o++) {
@@ -128,7 +128,7 @@ static int pack_for(struct serve *s, int tensor, device_address from, struct err
     uint64_t *to = &s->block->memory[s->m->ntensors + o];
     TRY(megacuda_packed(&s->mem, s->p, o, MEGACUDA_WARPS * 32, &streamed, &bytes, e));
     if (streamed != tensor) continue;
-    if (!*to) TRY(room_zeroed(s, (size_t)bytes, to, e)); // what fills up a line of sixteen bytes is a number
+    if (!*to) TRY(room_zeroed(s, (size_t)bytes, to, e)); // padding to 16 bytes must be finite
     TRY(ON(s, pack, o, *to, from, e));
   }
   return OK;

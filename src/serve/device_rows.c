@@ -1,4 +1,5 @@
-// The rows of a worker's tables: its tasks, what they wait for and publish. mega_host.cuh makes the same from the tables of the text.
+// The rows of each worker's tables: its tasks, and the events that they wait for and publish. mega_host.cuh makes the same rows from the tables in
+// the emitted text.
 #include "serve/serve_device.h"
 
 #include <string.h>
@@ -20,12 +21,12 @@ _Static_assert(sizeof(struct device_task) == MEGACUDA_NODE_ROW && sizeof(struct 
 
 struct device_filling {
   const struct mega_plan *p;
-  struct megacuda_most most; // rows of a worker
-  int planted, *base;        // by event: its first word
+  struct megacuda_most most; // maximal number of rows of a worker
+  int planted, *base;        // base: first word by event
   struct device_task *node;
   struct device_wait *wait;
   struct device_publish *publish;
-  int worker, nwaits, npublishes; // of the worker so far
+  int worker, nwaits, npublishes; // nwaits, npublishes: rows of this worker so far
 };
 
 static void add_waits(struct device_filling *f, int n, struct device_task *r)

@@ -1,4 +1,4 @@
-// The machine of NVIDIA's driver: the text by NVRTC, a cooperative launch, so that all blocks are alive at once.
+// The machine of NVIDIA's driver. NVRTC compiles the text. Launches are cooperative, so that all blocks are resident at the same time.
 #include "base/memory.h"
 #include "cuda/cuda.h"
 #include "serve/serve.h"
@@ -11,7 +11,7 @@ struct cuda_machine {
   struct gpu *g;
   struct gpu_module *module;
   struct gpu_kernel *kernel, *pack, *fill;
-  gpu_address memory; // kernel_memory of the text
+  gpu_address memory; // the global variable M of the text, a kernel_memory
   int64_t workers;
   int threads;
   double seconds;
@@ -21,7 +21,7 @@ static int enter(struct cuda_machine *c, void **before, struct err *e)
 {
   return gpu_enter(c->g, before) ? OK : err_set(e, ERR_GPU, NOWHERE, "the GPU's context cannot be used in this thread");
 }
-// Calls come from any thread: the context is made current around each.
+// Makes the context current during a call, which may come from any thread.
 #define WITHIN(c, call)                                \
   do {                                                 \
     void *before_;                                     \

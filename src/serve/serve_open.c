@@ -1,4 +1,4 @@
-// A model from its text to a proved plan, and the engine that runs it.
+// Makes a proved plan from the text of a model, and opens the engine that runs it.
 #include "base/memory.h"
 #include "serve/serve_device.h"
 
@@ -18,7 +18,7 @@ static int model_of(struct serve *s, const struct serve_given *g, const struct m
   return mega_plan_make(&s->mem, s->m, &s->p, e);
 }
 
-// On a GPU the pipeline has as many stages as fit into a block's memory.
+// On a GPU the pipeline has as many stages as fit into a block's shared memory.
 static int plan_of(struct serve *s, const struct serve_given *g, struct err *e)
 {
   struct mega_sizes sizes = g->sizes;

@@ -1,4 +1,4 @@
-// A launch: rows as callers say them become seats, which are checked; then the threads of this machine or a GPU run the steps.
+// A launch. The rows of a caller become seats (mega_seat), which are checked. Then threads of this machine or a GPU run the steps.
 #include "serve/serve_device.h"
 
 #include <math.h>
@@ -60,7 +60,7 @@ static int settings_of(const struct serve_row *x, int row, float *to, struct err
   return OK;
 }
 
-// Rows of a request that stand one after another are a prompt's; each sees those before it.
+// Adjacent rows of a request are parts of its prompt. Each attends to the earlier ones.
 static void seat_of_row(const struct serve_row *rows, int row, int steps, struct mega_seat *to)
 {
   const struct serve_row *x = &rows[row];

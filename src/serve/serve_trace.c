@@ -1,4 +1,5 @@
-// When tasks of the last step ended, in the Trace Event Format (Chrome, Perfetto): a line a worker. A task begins where the one before it ended.
+// End times of the tasks of the last step, in the Trace Event Format (Chrome, Perfetto), with a thread for each worker. A task begins at the end of
+// the previous one.
 #include "base/doc.h"
 #include "serve/serve.h"
 

@@ -1,4 +1,4 @@
-// Weights and first state by name, or by a seed.
+// Sets weights and initial state by name, or at random by a seed.
 #include "base/num.h"
 #include "front/parse.h"
 #include "serve/serve_device.h"
