@@ -4,8 +4,7 @@
 //   other library operators are in pieces of their own;
 //   a second exponential on a path begins a new piece (Mirage paper, section 5: a Lax program has at most one,
 //   and the verifier's fields cannot represent an exponential of an exponential).
-// The reason determines which nodes must be before the cut and which after it. Of the possible cuts, the one that stores the
-// fewest bytes is taken.
+// The reason determines which nodes must be before the cut and which after it. The cut that stores the fewest bytes is taken.
 #include "lax/piece.h"
 
 // Extends the marks to all nodes of r that the marked ones depend on.

@@ -220,8 +220,8 @@ DEV void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// Loads four matrices of 8 x 8 bf16 from shared memory, transposed. Lane i gives the address of row i % 8 of matrix i / 8. Of each matrix, a thread
-// gets rows LANE % 4 * 2 and the next, of column LANE / 4.
+// Loads four matrices of 8 x 8 bf16 from shared memory, transposed. Lane i gives the address of row i % 8 of matrix i / 8. A thread
+// gets rows LANE % 4 * 2 and LANE % 4 * 2 + 1 of column LANE / 4 of each matrix.
 DEV void load_turned(u32 (&v)[4], const void *row)
 {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(shared_at(row)) : "memory");

@@ -1,5 +1,5 @@
-// ranks: moves collective operators by the laws of ranks_law.def. This changes the bytes sent between devices and the work of each rank. Of
-// the programs that the verifier accepts, the cheapest by the model replaces the program as written.
+// ranks: moves collective operators by the laws of ranks_law.def. This changes the bytes sent between devices and the work of each rank. The
+// cheapest program by the model, among those that the verifier accepts, replaces the program as written.
 //
 // Glossary
 //   meeting    a collective operator: all_reduce, all_gather, reduce_scatter

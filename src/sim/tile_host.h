@@ -43,7 +43,7 @@ int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *
 const bool *tile_host_reads(struct arena *mem, const struct tile_kernel *k);
 // An error if a fill names no global buffer.
 int tile_host_names(const struct tile_kernel *k, int nfills, const struct tile_fill *fills, struct err *e);
-// Fills the buffers. Those without a fill get random numbers, uniform in [-1, 1] times the scale, with 8 significant bits, so that every type
+// Fills the buffers. Buffers without a fill get random numbers, uniform in [-1, 1] times the scale, with 8 significant bits, so that every type
 // represents them; integers are 0 to 7. Buffers that the kernel writes and does not read get NaN.
 int tile_host_fill(struct tile_host *h, uint64_t seed, int nfills, const struct tile_fill *fills, struct err *e);
 int tile_host_run(struct tile_host *h, struct sim_report *report, stop_flag stop, struct err *e);
