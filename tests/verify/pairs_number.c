@@ -1,5 +1,5 @@
-// Kinds that turn on numbers: constants that are nearly equal, equal as doubles, or equal modulo the primes of
-// primes.def.
+// Kinds of pairs that differ in constants only: constants that are nearly equal, equal as doubles, or equal modulo a prime that tests over
+// fields may use.
 #include "pairs.h"
 
 static struct term *number(struct gen *g, int64_t p, int64_t q) { return term_number(g, rat(p, q)); }
@@ -50,7 +50,7 @@ void digits(struct gen *g, enum kind_id k)
     result(g, add(g, x, c1), add(g, x, c2));
 }
 
-// The primes that every run of the tests once used (src/eval/primes.def), and 2^31 - 1, 2^61 - 1.
+// Primes of the sizes that src/eval/primes.c draws, and 2^31 - 1, 2^61 - 1.
 static const int64_t PRIMES[] = {2147483579,       1073741789,          4294967087,          2147483543, 4503599627370023,
                                  2251799813685011, 4611686018427376319, 2305843009213688159, 2147483647, 2305843009213693951};
 
