@@ -9,7 +9,7 @@
     f = mica.optimize(norm_linear, x, w)   # searches, proves, compiles, measures
     y = f(x, w)                            # numpy in, numpy out; so with torch, cupy and jax
 
-docs/python.md tells more. Importing this needs neither numpy nor CUDA.
+docs/python.md describes the package. Importing it needs neither numpy nor CUDA.
 """
 from . import _mica, _ops
 from ._mica import ArgumentError, Array, Error, MachineError, NotEqualError, UsageError

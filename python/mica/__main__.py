@@ -1,4 +1,4 @@
-"""python -m mica: the command, which came with the package."""
+"""python -m mica: runs the command `mica` of the package."""
 import os
 import sys
 

@@ -8,17 +8,17 @@ from . import _mica
 
 
 def command() -> str:
-    """The path of the command `mica` that came with the package."""
+    """The path of the package's command `mica`."""
     return os.path.join(os.path.dirname(_mica.__file__), "mica")
 
 
 def database() -> str | None:
-    """The file of remembered results: $MICA_DB, else that of the cache folder; None where there is no such folder."""
+    """The file of remembered results: $MICA_DB, else a file in the cache folder; None if there is no such folder."""
     return _mica.Context().database()
 
 
 def _cuda() -> str:
-    """The driver's version, if there is one. Nothing of CUDA is loaded before somebody asks."""
+    """The version of the CUDA driver as text. The CUDA libraries are loaded by this call, not by the import of the package."""
     import ctypes
     try:
         version = ctypes.c_int()
@@ -43,13 +43,13 @@ def config() -> dict[str, str]:
 
 
 def show_config() -> None:
-    """Prints versions, the compiler that kernels are made with, CUDA, and where results are kept."""
+    """Prints versions, the C compiler for kernels, the CUDA driver, and the paths of the database and cache."""
     for name, value in config().items():
         print(f"{name:10} {value}")
 
 
 def clear_cache() -> list[str]:
-    """Forgets all remembered results: removes the database's files. Gives those that were there."""
+    """Forgets all remembered results by removing the database's files. Returns the paths of the removed files."""
     gone = []
     db = database()
     for name in (db + end for end in ("", "-wal", "-shm", "-journal")) if db else ():
@@ -62,7 +62,7 @@ def clear_cache() -> list[str]:
 
 
 def gpu_target(device: int = 0) -> str | None:
-    """The target that is best for a GPU of this machine; None where there is no such GPU, or no target for it."""
+    """The best target for GPU number `device` of this machine; None if there is no such GPU, or no target for it."""
     try:
         return _mica.Context().gpu_target(device)
     except _mica.Error:

@@ -1,4 +1,4 @@
-"""Calls of programs with run-time extents: arrays may have the values of the extents as their shapes, and results have them."""
+"""Calls of programs with run-time extents. Shapes of arrays may have the extents' values instead of their bounds, and results have the values."""
 from __future__ import annotations
 
 from . import _mica
@@ -22,7 +22,7 @@ def _numpy():
 
 
 def _full(like, shape, value):
-    """An array of that shape and of the library and dtype of `like`."""
+    """An array of this shape, filled with `value`, of the library and dtype of `like`."""
     if hasattr(like, "new_full"):  # torch
         return like.new_full(shape, value)
     library = type(like).__module__.split(".")[0]
@@ -42,7 +42,7 @@ def _dense(x):
 
 
 def _scalar(value: int, like):
-    """An i32 scalar where `like` is."""
+    """An i32 scalar of the library and on the device of `like`."""
     if hasattr(like, "new_full"):
         import torch
         return torch.tensor(value, dtype=torch.int32, device=like.device)
@@ -63,7 +63,7 @@ def _whole(name: str, value) -> int:
 
 
 class Call:
-    """One call: which arrays are given, the values of the extents, and arrays of the bounds."""
+    """One call: its arguments, the values of the extents, and arrays padded to the bounds."""
 
     def __init__(self, module: _mica.Module, args: tuple, named: dict[str, Any]):
         self.module = module
@@ -74,7 +74,7 @@ class Call:
         self._take_values()
 
     def _unused(self) -> set[int]:
-        """Extents that no tensor names."""
+        """Extent inputs, including those that no shape names."""
         return {i for i, fill in enumerate(self.fills) if fill is None}
 
     def _name(self, i: int) -> str:
@@ -122,7 +122,7 @@ class Call:
                 wanted = ", ".join(self._name(k) if k >= 0 else str(b) for k, b in zip(dims, bounds))
                 raise _mica.ArgumentError(f"input {i} ({name}): its shape is {list(shape)}, and the program's is [{wanted}]")
             if shape == tuple(bounds) and all(k in said for k in dims if k >= 0):
-                continue  # an array of the bounds
+                continue  # the array has the shape of the bounds, and the call gives the values
             for k, extent in zip(dims, shape):
                 if k >= 0:
                     self._set(k, int(extent), name or f"input {i}")

@@ -1,5 +1,5 @@
-"""Programs built from Python: Graph, Tensor, Block, and tracing of functions. The C library infers shapes and checks each call at
-once; what is here gives its numbers of tensors names, operators and a place to be called from."""
+"""Programs built from Python: Graph, Tensor, Block, and tracing of functions. The C library numbers tensors, infers shapes and checks each
+call immediately. This module wraps the numbers in objects with operators."""
 from __future__ import annotations
 
 from . import _mica, _ops
@@ -13,7 +13,7 @@ GRID, LOOP = "xyz", "ijkl"  # axes of blocks, in the order of maps
 
 
 def number_text(x) -> str | None:
-    """A number as the language writes it; None: not a number."""
+    """A number in the syntax of the language; None: not a number."""
     if isinstance(x, (bool, Tensor)):
         return None
     if isinstance(x, int):
@@ -24,7 +24,7 @@ def number_text(x) -> str | None:
 
 
 def map_list(m, axes: str) -> list[int]:
-    """A map as numbers by axis: {"x": 0} and (0,) are [0]; None, "_" and axes that are missing are replica, -1."""
+    """A map as a list of dimensions by axis. {"x": 0} and (0,) are [0]. None, "_" and missing axes are -1, which means replicated."""
     if m is None:
         return []
     if hasattr(m, "items"):
@@ -57,7 +57,8 @@ def _graph_of(tensors) -> Graph:
 
 
 def _number(graph: Graph, op: str, tensors: list, at: int) -> str | None:
-    """A number among the tensors of an operator: the last one becomes an attribute, as in `maximum(x, 0)`; others a constant."""
+    """Handles a number among the tensors of an operator. In the last place, as in `maximum(x, 0)`, it becomes an attribute, whose text is returned.
+    In another place it becomes a constant tensor."""
     text = number_text(tensors[at])
     if text is None:
         raise _mica.UsageError(f"{op}: argument {at} is a {type(tensors[at]).__name__}, neither a tensor of Mica nor a number")
@@ -69,7 +70,7 @@ def _number(graph: Graph, op: str, tensors: list, at: int) -> str | None:
 
 
 def call(graph: Graph | None, op: str, tensors: Sequence, **attributes):
-    """One operator: the functions of _ops.py end here."""
+    """Adds one operator to a graph, by default to that of its tensors. All functions of _ops.py call this."""
     tensors = [t for t in tensors if t is not None]
     graph = graph or _graph_of(tensors)
     texts = []
@@ -91,7 +92,7 @@ _ops._call = call
 class Tensor(_ops.TensorOps):
     """A tensor of a graph: shape and dtype, no values. + - * / @ **, < <= > >= and all operators work on it."""
     __slots__ = ("graph", "number", "shape", "dtype")
-    __array_ufunc__ = None  # so that numpy's scalars leave `2 * x` to us
+    __array_ufunc__ = None  # makes numpy's scalars call our operator for `2 * x`
 
     def __init__(self, graph: Graph, number: int):
         self.graph, self.number = graph, number
@@ -106,7 +107,7 @@ class Tensor(_ops.TensorOps):
 
     @property
     def T(self) -> Tensor:
-        """The last two dimensions swapped."""
+        """The tensor with its last two dimensions swapped."""
         return call(None, "transpose", (self,))
 
     def __bool__(self):
@@ -161,7 +162,8 @@ class Graph(_ops.GraphOps):
     __slots__ = ("_g",)
 
     def __init__(self, name: str = "program", world: int = 1):
-        """world: how many devices run it together. Shapes of inputs are those of whole tensors; all others are of one device."""
+        """world: number of devices that run the program together. Shapes of inputs are those of whole tensors; other shapes are those on one
+        device."""
         self._g = _mica.Graph(_mica.Context(), name)
         if world != 1:
             self._g.world(world)
@@ -172,15 +174,15 @@ class Graph(_ops.GraphOps):
 
     def input(self, name: str | None, shape: Sequence[int], dtype: str = "f32", *, least: int = 0, below: int | None = None,
               distinct: bool = False, state: bool = False, shard: int | None = None) -> Tensor:
-        """An input. Whole numbers are from `least` to below - 1, and no two are equal where `distinct`; a state is written in place. With `shard`
-        each device has its part along that dimension."""
+        """An input. Values of integer inputs are from `least` to below - 1; with `distinct` no two are equal. A state is updated in place. With
+        `shard` each device has its part along that dimension."""
         t = Tensor(self, self._g.input(name, str(dtype), tuple(shape)))
         most = (1 if str(dtype) == "bool" else 1 << 24) if below is None else below - 1
         if least or below is not None or distinct or state:
             self._g.declare(t.number, least, most, distinct, state)
         if shard is not None:
             self._g.shard(t.number, shard)
-            t = Tensor(self, t.number)  # of the part's shape
+            t = Tensor(self, t.number)  # has the shape of a device's part
         return t
 
     def output(self, *tensors: Tensor) -> None:
@@ -189,7 +191,7 @@ class Graph(_ops.GraphOps):
             self._g.output(t.number)
 
     def block(self, grid: Sequence[int] = (), loop: Sequence[int] = ()) -> Block:
-        """A kernel by what one of its blocks does: grid blocks along x, y, z, each with a loop over i, j, k, l."""
+        """A kernel, built as a block graph. grid: blocks along x, y, z. loop: iterations of each block along i, j, k, l."""
         return Block(self, grid, loop)
 
     def source(self) -> _mica.Source:
@@ -197,7 +199,7 @@ class Graph(_ops.GraphOps):
 
     @property
     def text(self) -> str:
-        """In the text language (docs/language.md)."""
+        """The program in the text language (docs/language.md)."""
         return self.source().text
 
     def _own(self, t) -> None:
@@ -208,7 +210,7 @@ class Graph(_ops.GraphOps):
         return f"<mica.{type(self).__name__}>"
 
     def _repr_html_(self) -> str:
-        """In a notebook: the program as text, or why it is none yet."""
+        """For notebooks: the program as text, or the error if it is incomplete."""
         import html
         try:
             text = self.text
@@ -218,7 +220,7 @@ class Graph(_ops.GraphOps):
 
 
 class Block(Graph):
-    """A block graph (docs/mugraph.md): load tiles, compute on them, accumulate over the loop, save."""
+    """A block graph (docs/mugraph.md). It loads tiles, computes on them, accumulates over the loop and saves results."""
     __slots__ = ("around",)
 
     def __init__(self, around: Graph, grid: Sequence[int], loop: Sequence[int]):
@@ -226,7 +228,7 @@ class Block(Graph):
         self._g = around._g.block(tuple(grid), tuple(loop))
 
     def iter(self, x: Tensor, imap: Mapping | Sequence | None = None, fmap: Mapping | Sequence | None = None) -> Tensor:
-        """The tile of x, a tensor of the graph around, that a block (an iteration) sees."""
+        """The tile of x, a tensor of the enclosing graph, that a block loads in an iteration. imap, fmap: dimension of x by axis of grid, loop."""
         self.around._own(x)
         return Tensor(self, self._g.block_input(x.number, map_list(imap, GRID), map_list(fmap, LOOP)))
 
@@ -235,14 +237,14 @@ class Block(Graph):
         self._g.block_output(x.number, map_list(omap, GRID))
 
     def end(self):
-        """Saved tensors as tensors of the graph around: one, or a tuple."""
+        """Ends the block graph. Returns the saved tensors as tensors of the enclosing graph: one, or a tuple."""
         first, count = self._g.block_end()
         made = tuple(Tensor(self.around, first + i) for i in range(count))
         return made[0] if count == 1 else made
 
 
 def _names(function: Callable, n: int) -> list[str]:
-    """Names of its first n positional arguments; x0, x1, ... where it does not say."""
+    """Names of the function's first n positional arguments; x0, x1, ... if they are not known or not names of the language."""
     code = getattr(function, "__code__", None)
     if code is None:
         function = getattr(function, "__func__", None) or getattr(type(function), "__call__", None)
@@ -255,8 +257,8 @@ def _names(function: Callable, n: int) -> list[str]:
 
 
 def trace(function: Callable, specs: Sequence[Spec], world: int = 1) -> Graph:
-    """The program that a function computes on tensors of these shapes and dtypes: it is called once with tensors of Mica. In a world of several
-    devices it says what one of them computes."""
+    """The program that a function computes on tensors of these shapes and dtypes. The function is called once with tensors of Mica. In a world of
+    several devices the function describes the computation of one device."""
     name = getattr(function, "__name__", type(function).__name__)
     g = Graph(name if name.isidentifier() and name.isascii() else "program", world)
     names = _names(function, len(specs))

@@ -1,4 +1,4 @@
-"""The names that users of Mirage know, on Mica:
+"""Mirage's Python interface, implemented by Mica:
 
     import mica.mirage as mi
 
@@ -9,8 +9,8 @@
     optimized = graph.superoptimize()
     outputs = optimized(inputs=[x, w])
 
-Differences: the search takes no maps, grids or loop ranges, because it derives them (arguments of that kind are told and left);
-results are those of mica.optimize, so numpy, cupy and jax work besides torch, and the CPU besides GPUs. docs/python.md has a table.
+Differences: the search derives maps, grids and loop ranges, so such arguments are ignored with a warning. Results are those of mica.optimize, so
+numpy, cupy and jax work besides torch, and the CPU besides GPUs. docs/python.md has a table.
 """
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class KNGraph(_Names):
         self.output(A)
 
     def customized(self, inputs, bgraph: TBGraph) -> list[Tensor]:
-        """The kernel that a threadblock graph is. `inputs` are the tensors that it loads, in the order of its new_input."""
+        """Adds a kernel given by a threadblock graph, and returns its outputs. inputs: the tensors that it loads, in the order of new_input."""
         loaded = [t.number for t in bgraph.loaded]
         if [t.number for t in inputs] != loaded:
             raise UsageError("customized: the inputs are not the tensors that the threadblock graph loads, in the order in which it does")
@@ -87,8 +87,8 @@ class KNGraph(_Names):
                       config: str | None = None, backend: str | None = None, warmup_iters: int | None = None,
                       profile_iters: int | None = None, previous_checkpoint: str | None = None, save_codes: bool = False,
                       target: str | None = None, **options) -> Optimized:
-        """mica.optimize of the graph. target: None is this machine's GPU, or its CPU where there is none (or backend="cpu"); other
-        options are those of mica.optimize. If no output is marked, the outputs are the tensors that nothing uses."""
+        """Calls mica.optimize on the graph. target: None is this machine's GPU, or the CPU if there is none or with backend="cpu". Other options
+        are those of mica.optimize. If no output is marked, the outputs are the tensors that nothing uses."""
         left = dict(imaps=imaps, omaps=omaps, griddims=griddims, blockdims=blockdims, fmaps=fmaps, franges=franges,
                     warmup_iters=warmup_iters, profile_iters=profile_iters, previous_checkpoint=previous_checkpoint)
         told = [k for k, v in left.items() if v is not None]
@@ -106,7 +106,7 @@ class KNGraph(_Names):
         return Optimized(program)
 
     def __call__(self, *, inputs, **keywords):
-        """Runs the graph: as it was made where it has kernels by threadblock graphs, optimized else."""
+        """Runs the graph. With kernels given by threadblock graphs it runs as written, otherwise optimized."""
         if self._optimized is None:
             self._optimized = self.superoptimize(target=keywords.pop("target", None))
         return self._optimized(inputs=inputs, **keywords)
@@ -136,7 +136,7 @@ class TBGraph(_Names, Block):
         self.save(stensor, self._map(output_map))
 
     def forloop_accum(self, A: Tensor, acc: str | None = None) -> Tensor:
-        """Over the iterations: the sum; with acc also along the last dimension: sum, mean, rms, sum_todimx."""
+        """The sum over the iterations. acc: also reduces along the last dimension, by sum, mean, rms or sum_todimx."""
         if acc not in ACCUMULATORS:
             raise UsageError(f"forloop_accum: there is no `{acc}`; there are {', '.join(str(a) for a in ACCUMULATORS)}")
         attributes = {} if acc is None else {"dim": A.ndim - 1}
@@ -183,5 +183,5 @@ def new_kernel_graph() -> KNGraph:
 
 
 def new_threadblock_graph(grid_dim, block_dim=None, forloop_range: int = 1, reduction_dimx: int = 64) -> TBGraph:
-    """block_dim is left to Mica, which chooses how many threads share the work of a block."""
+    """A new threadblock graph. block_dim is ignored, because Mica chooses the number of threads of a block."""
     return TBGraph(grid_dim, forloop_range, reduction_dimx)

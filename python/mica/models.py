@@ -6,7 +6,7 @@ from ._mica import UsageError
 
 
 class _Family:
-    """from_config and from_folder give a mica.mega.Model, which has step and generate."""
+    """A model architecture. from_config and from_folder return a mica.mega.Model, which has step and generate."""
     model_type = ""
 
     @classmethod
@@ -18,13 +18,13 @@ class _Family:
 
     @classmethod
     def from_config(cls, config, *, seed: int | None = 0, **options) -> mega.Model:
-        """With random weights by `seed`; None: without weights, for load."""
+        """A model with random weights by `seed`. seed=None: without weights, which load then sets."""
         model = cls._of(mega.from_config(config, **options))
         return model if seed is None else model.random(seed)
 
     @classmethod
     def from_folder(cls, folder, **options) -> mega.Model:
-        """A folder with config.json and safetensors."""
+        """The model of a folder with config.json and safetensors."""
         return cls._of(mega.from_folder(folder, **options))
 
 

@@ -1,4 +1,4 @@
-"""mica.optimize: a function, a graph, a text or a file in; a Program that runs out. mica.load: what Program.save wrote."""
+"""mica.optimize makes a Program that can be called from a function, a graph, a text or a file. mica.load reads a folder of Program.save."""
 from __future__ import annotations
 
 import os
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class Stopped(UserWarning):
-    """An optimization was interrupted, and the best found until then is what runs."""
+    """Warning: an optimization was interrupted, and the result is the best program found until then."""
 
 
 class Program(_mica.Module):
-    """A program that was optimized, ready to run: call it with arrays of numpy, torch, cupy or jax, or anything with __dlpack__,
-    __array_interface__ or a buffer. Results are arrays of the first input's library, on its device; out= takes arrays for them."""
+    """An optimized program. Call it with arrays of numpy, torch, cupy or jax, or any object with __dlpack__, __array_interface__ or a buffer.
+    Results are arrays of the first input's library, on its device. out= takes arrays for them."""
     __slots__ = ("_report", "_folder", "_dict", "__weakref__")
 
     _report: _mica.Report | None
@@ -39,7 +39,7 @@ class Program(_mica.Module):
 
     @property
     def report(self) -> dict[str, Any]:
-        """Results, proofs and measured times: docs/report.md lists the keys. {} where a folder has none."""
+        """Results, proofs and measured times; docs/report.md lists the keys. {} if a loaded folder has no report."""
         if self._dict is None:
             import json
             text = self._report.json if self._report else _read(self._folder, "report.json")
@@ -48,32 +48,32 @@ class Program(_mica.Module):
 
     @property
     def report_text(self) -> str:
-        """The same for people."""
+        """The report as readable text."""
         return self._report.text if self._report else _read(self._folder, "report.txt")
 
     @property
     def report_html(self) -> str:
-        """The same as one page that needs no other file: graphs at three levels, candidates, roofline. "" for a loaded program."""
+        """The report as one self-contained HTML page with graphs at three levels, candidates and roofline. "" for a loaded program."""
         return self._report.html if self._report else ""
 
     @property
     def recalled(self) -> bool:
-        """It came from the database of earlier results (or from a folder): nothing was searched."""
+        """True if the program came from the database of earlier results or from a folder, without a search."""
         return self._report.recalled if self._report else True
 
     @property
     def disturbed(self) -> str:
-        """Says what disturbed its times, or the comparison by which it was chosen, however often that was repeated; "": nothing did."""
+        """Text on disturbances of its measured times, or of the comparison by which it was chosen, that remained after repetitions; "": none."""
         return self.report.get("disturbed", "")
 
     @property
     def speedup(self) -> float | None:
-        """Times faster than the program one operator at a time; None where that was not measured."""
+        """Time of the program one operator at a time, divided by the time of this one; None if that was not measured."""
         return self.report.get("speedup")
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes a folder that mica.load reads: kernels, their sources, the graph as text and JSON, the report. An older one in its place
-        is replaced as a whole."""
+        """Writes a folder that mica.load reads: kernels, their sources, the graph as text and JSON, the report. An older folder is replaced as a
+        whole."""
         path = os.fspath(path)
         if self._report:
             self._report.save(path)
@@ -81,13 +81,13 @@ class Program(_mica.Module):
             _mica.Context().folder_copy(self._folder, path)
 
     def rank(self, number: int | None = None, *, name: str | None = None, seconds: float = 60) -> Program:
-        """One device of a program of several: a Program of its own, whose inputs and outputs are the device's parts. All ranks make the same
-        calls at the same time.
+        """The part of one device (a rank) of a program for several devices. It is a Program whose inputs and outputs are the device's parts. All
+        ranks must make the same calls at the same time.
 
-        number   of the rank; None: that of this process, as torchrun says it
-        name     None: the ranks are threads of this process, or under torchrun its processes; else of a world whose ranks are processes of
-                 this machine that give the same name
-        seconds  how long a rank waits for the others, here and in calls
+        number   number of the rank; None: that of this process under torchrun
+        name     name of the world: its ranks are processes of this machine that give the same name. None: the ranks are threads of this process,
+                 or the processes of torchrun
+        seconds  limit of each wait for the other ranks, here and in calls
         """
         if number is None:
             number, name = torchrun_rank(self, name)
@@ -99,7 +99,7 @@ class Program(_mica.Module):
         return f"<mica.Program {self.name} for {self.target}: {list(self.inputs)} -> {list(self.outputs)}{faster}>"
 
     def _repr_html_(self) -> str:
-        """In a notebook: the page, in a frame of its own; the text where there is no page."""
+        """For notebooks: the HTML report in an iframe, or the text report if there is none."""
         import html
         page = self.report_html
         if page:
@@ -108,8 +108,8 @@ class Program(_mica.Module):
 
 
 class _Extents(Program):
-    """A program with run-time extents. Arrays may have the values of the extents in their shapes, and results have them. Arrays of the
-    bounds are not copied; then the values are given by name: f(q, K, V, n=17)."""
+    """A program with run-time extents. Shapes of arrays may have the extents' values, and results have them. Arrays with the shape of the bounds
+    are not copied; the call then gives the values by name, as in f(q, K, V, n=17)."""
     __slots__ = ()
 
     def __call__(self, *inputs: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
@@ -140,7 +140,7 @@ def _program(make, report, folder) -> Program:
     return program
 
 
-# ---- what is to be optimized ----
+# ---- sources of programs ----
 
 def _settings(params: Mapping[str, int] | None, entry: str | None = None) -> tuple[str, ...]:
     return tuple(f"{k}={int(v)}" for k, v in (params or {}).items()) + ((f"entry={entry}",) if entry else ())
@@ -178,32 +178,32 @@ def _check_examples(source: _mica.Source, examples: tuple[Spec, ...], dtype: str
 
 
 def _target_of(examples) -> str:
-    """That of the first example input that is on a GPU; without one the CPU."""
+    """The target of the first example input on a GPU; "cpu" if there is none."""
     for x in examples:
         if getattr(x, "is_cuda", False):  # torch
             return _mica.Context().gpu_target(x.get_device())
-        if hasattr(x, "__cuda_array_interface__"):  # cupy, and what is like it
+        if hasattr(x, "__cuda_array_interface__"):  # cupy and compatible libraries
             return _mica.Context().gpu_target(getattr(getattr(x, "device", None), "id", 0))
     return "cpu"
 
 
-# ---- the interface ----
+# ---- public functions ----
 
 def optimize(what: Callable | Graph | str | os.PathLike, *example_inputs, target: str | None = None, params: Mapping[str, int] | None = None,
              progress: bool | Callable[[dict], None] | None = None, world: int = 1, entry: str | None = None, **options) -> Program:
-    """Searches for a faster equivalent of a program, proves, compiles and measures it, and gives what runs it.
+    """Searches for a faster equivalent of a program; proves, compiles and measures it. Returns a Program, which can be called.
 
     what            a function of tensors of Mica, which is called once with them; a Graph; .mica text; the path of a .mica or .json file
-    example_inputs  arrays, or Specs: they say shapes and dtypes, and are not computed with
+    example_inputs  arrays or Specs; only their shapes and dtypes are used, and their device
     target          "cpu", "sm_90a", ... (`mica targets`); None: that of the example inputs
     params          values of a text's parameters: {"b": 8}
-    world           of a function: how many devices run it together; Specs with shard= say which inputs are divided
-    entry           of a text with several programs: which one (mica.model takes all)
+    world           for a function: number of devices that run it together; Specs with shard= are divided among them
+    entry           for a text with several programs: name of the program (mica.model takes all)
     progress        None: a line on terminals and in notebooks; False: nothing; a function: called with a dictionary
     options         those of the C interface (mica.h) and of the command: time=60, threads=2, fresh=True, dtype="f32", ...
-                    trace="job.json" and dump="all", dump_dir="passes" show what the passes did (docs/debugging.md)
+                    trace="job.json" and dump="all", dump_dir="passes" write the results of passes (docs/debugging.md)
 
-    Ctrl-C ends the search and keeps the best that was proven (with a warning, mica.Stopped); without one it is raised.
+    Ctrl-C ends the search and returns the best proven program, with the warning mica.Stopped. If there is none, KeyboardInterrupt is raised.
     """
     examples = tuple(spec_of(x) for x in example_inputs)
     source = source_of(what, examples, params, world, entry)
@@ -223,7 +223,7 @@ def optimize(what: Callable | Graph | str | os.PathLike, *example_inputs, target
     if report is None:
         raise interrupted
     if interrupted is not None and not isinstance(interrupted, KeyboardInterrupt):
-        raise interrupted  # of the progress function
+        raise interrupted  # raised in the progress function
     program = _program(lambda: _mica.module_of(Program, report), report, None)
     if interrupted is not None:
         warnings.warn("the optimization was interrupted; the best until then is kept", Stopped, stacklevel=2)
@@ -231,15 +231,15 @@ def optimize(what: Callable | Graph | str | os.PathLike, *example_inputs, target
 
 
 def load(path: str | os.PathLike) -> Program:
-    """Loads a folder that Program.save wrote. Nothing is searched. A file that was changed since is an error. A folder holds code that will
-    run: load only those that you trust."""
+    """Loads a folder that Program.save wrote, without a search. A file that was changed since is an error. The folder contains code that will run,
+    so load only folders that you trust."""
     path = os.fspath(path)
     return _program(lambda: _mica.module_load(Program, _mica.Context(), path), None, path)
 
 
 def verify(a, b, *, params: Mapping[str, int] | None = None, seed: int = 1) -> dict[str, Any]:
-    """Are two programs or graphs equal? The certificate (docs/theory.md): "equal"; "finding", which is equal, not equal or undecided; and
-    "scope", the evidence: proved, full or reduced. Each is a Graph, a text or a path."""
+    """Decides whether two programs or graphs are equal; each is a Graph, a text or a path. Returns the certificate (docs/theory.md). Its keys are
+    "equal"; "finding": equal, not equal or undecided; and "scope", the evidence: proved, full or reduced."""
     import json
     first = source_of(a, (), params)
     second = first.context.load_text(source_of(b, (), params).text, "second", ())

@@ -1,8 +1,8 @@
-"""python -m mica.peers FOLDER: a saved program beside what is installed, torch (eager and compiled), jax and onnxruntime, in one process and by turns.
+"""python -m mica.peers FOLDER: times a saved program against the installed ones of torch (eager and compiled), jax and onnxruntime.
 
-FOLDER is what `mica optimize --out` or Program.save wrote. Its program is written as a function of each library, with the library's own operators for
-softmax, norms and activations. Each must give the numbers of torch's eager mode (or of the first that is there); one that does not is named and not timed.
-`mica optimize --peers` runs this and shows its lines.
+All run in one process, by turns. `mica optimize --out` or Program.save writes FOLDER. Its program is written as a function of each library, with the
+library's own operators for softmax, norms and activations. Results are compared with those of torch's eager mode, or of the first peer that runs.
+A peer whose results differ is named and not timed. `mica optimize --peers` runs this and shows its lines.
 """
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import time
 
 import mica
 
-SAMPLE, LEAST, MOST = 2e-3, 5, 200  # seconds of calls that are timed together; samples of each
+SAMPLE, LEAST, MOST = 2e-3, 5, 200  # seconds of the calls in one sample; least and most samples of each peer
 TOLERANCE = {row["name"]: row["tolerance"] for row in mica._mica.dtypes}
 
 
 class Missing(Exception):
-    """A library is not installed, or has no operator for this program; the text says which."""
+    """A library is not installed, or lacks an operator of this program. The text names it."""
 
 
 # ---- a program as a function ----
@@ -104,7 +104,7 @@ def function_of(graph, rows):
     return f
 
 
-# ---- peers: name -> a call without arguments that gives arrays ----
+# ---- peers: name -> a function without arguments that returns arrays ----
 
 def _torch_peers(graph, inputs, gpu):
     import torch
@@ -142,7 +142,7 @@ def _onnxruntime_peers(graph, inputs, gpu):
 LIBRARIES = (("torch", _torch_peers), ("jax", _jax_peers), ("onnxruntime", _onnxruntime_peers))
 
 
-# ---- right, and how fast ----
+# ---- errors and times ----
 
 def _error(got, want):
     import torch
@@ -170,7 +170,7 @@ def _sample(call, gpu):
 
 
 def _timed(calls, gpu, seconds):
-    """Median seconds of each, by turns."""
+    """Median seconds of each call, measured by turns."""
     many, times = {}, {k: [] for k in calls}
     for k, call in calls.items():
         call()
@@ -187,7 +187,7 @@ def _timed(calls, gpu, seconds):
 
 
 def compare(folder, seconds=2.0):
-    """{"times_us": {name: us}, "left": {name: why}, "best", "ratio"}: the best peer's time over Mica's."""
+    """{"program", "times_us": {name: us}, "left": {name: reason}, "best", "ratio"}. ratio: the best peer's time divided by Mica's, or None."""
     try:
         import torch
     except ImportError:
@@ -215,7 +215,7 @@ def compare(folder, seconds=2.0):
                 got = got if isinstance(got, (tuple, list)) else (got,)
                 want = got if want is None else want
                 error = _error(got, want)
-            except Exception as why:  # a peer's mistake is no reason to lose the others
+            except Exception as why:  # a failing peer does not end the comparison
                 error, left[name] = None, f"it failed: {str(why).splitlines()[0][:120]}"
             if error is not None and not error <= tolerance:
                 left[name] = f"its numbers differ by {error:.1e} from those of {next(n for n in calls if n != 'mica')}"

@@ -1,11 +1,11 @@
-"""Progress of an optimization: one line on a terminal that is rewritten in place, one cell output in a notebook, nothing elsewhere."""
+"""Shows the progress of an optimization: a line on a terminal that is rewritten in place, or an output cell in a notebook, otherwise nothing."""
 from __future__ import annotations
 
 import os
 import sys
 import time
 
-PERIOD = 0.1  # seconds between two writings of a stage
+PERIOD = 0.1  # minimum of seconds between two updates within a stage
 WIDTH = 110
 
 
@@ -33,7 +33,7 @@ class Quiet:
 
 
 class Line:
-    """The callback of the extension; subclasses put the text somewhere."""
+    """The progress callback of the extension. Subclasses write its text."""
 
     def __init__(self, label: str):
         self.label, self.start, self.last, self.shown = label, time.monotonic(), 0.0, False
@@ -43,7 +43,7 @@ class Line:
         now = time.monotonic()
         if now - self.last < PERIOD and 0 < done < 1:
             return
-        if not self.last or done <= 0:  # a new stage: its end is guessed from its own beginning
+        if not self.last or done <= 0:  # a new stage: its remaining time is estimated from its own start
             self.start = now
         left = (now - self.start) * (1 - done) / done if 0.02 < done < 1 else None
         self.put(line(self.label, stage, part, parts, states, pruned, verified, best_us, done, left))
@@ -57,7 +57,7 @@ class Line:
 
 
 class Terminal(Line):
-    """NO_COLOR asks for no colour; the line has none but a dim one where colour is welcome."""
+    """The line on stderr, dim unless NO_COLOR is set or TERM is dumb."""
 
     def put(self, text: str) -> None:
         if not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
@@ -89,7 +89,7 @@ class Notebook(Line):
 
 
 class Given(Line):
-    """A function of the user's, with a dictionary."""
+    """Calls the user's function with a dictionary."""
 
     def __init__(self, function):
         super().__init__("")
@@ -100,7 +100,7 @@ class Given(Line):
 
 
 def notebook_display():
-    """IPython's display in a notebook's kernel, without importing what is not there."""
+    """IPython's display function in a notebook's kernel, else None. IPython is not imported if it was not."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if shell is None or not hasattr(shell, "kernel"):
@@ -110,7 +110,7 @@ def notebook_display():
 
 
 def progress_open(wish, label: str):
-    """wish: None, where a person looks; True and False; or a function that is called with a dictionary."""
+    """wish: None shows progress on terminals and in notebooks, True always, False never. A function is called with a dictionary."""
     if callable(wish):
         return Given(wish)
     if wish is False:

@@ -1,11 +1,11 @@
-"""Ranks of a program of several devices: which one this process is."""
+"""The rank of this process in a program of several devices."""
 from __future__ import annotations
 
 import os
 
 from . import _mica
 
-_opened: dict[str, int] = {}  # by world: how many were opened in this process
+_opened: dict[str, int] = {}  # number of worlds opened in this process, by name
 
 
 def _number(key: str) -> int:
@@ -19,8 +19,8 @@ def _number(key: str) -> int:
 
 
 def torchrun_rank(program: _mica.Module, name: str | None) -> tuple[int, str]:
-    """Number of this process's rank, and the name of a world that all processes of the run give. The n-th world that a process opens is that of
-    the n-th one of the others."""
+    """The rank of this process under torchrun, and a name for its world. The n-th world that a process opens has the same name in all processes of
+    the run."""
     rank, size = _number("RANK"), _number("WORLD_SIZE")
     local = int(_number("LOCAL_WORLD_SIZE")) if "LOCAL_WORLD_SIZE" in os.environ else size
     if size != program.world:

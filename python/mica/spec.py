@@ -1,11 +1,11 @@
-"""Facts about an array without its values: Spec, and how the arrays of others say it."""
+"""Spec: shape and dtype of an array without its values, also from arrays of other libraries."""
 from __future__ import annotations
 
 from operator import index
 
 from . import _mica
 
-# names of dtypes elsewhere, after "torch." and the like
+# names of dtypes in other libraries, without a prefix such as "torch."
 NAMES = {"half": "f16", "float": "f32"}
 for _row in _mica.dtypes:
     NAMES |= {_row[k]: _row["name"] for k in ("name", "array", "typestr", "format") if _row[k]}
@@ -22,8 +22,8 @@ def dtype_of(x) -> str:
 
 
 class Spec:
-    """Shape, dtype and name of a tensor: an input or output of a program, or an example input that need not be made. shard: the dimension
-    along which each device of several has a part; None: all have the whole tensor."""
+    """Shape, dtype and name of a tensor: an input or output of a program, or an example input without values. shard: the dimension along which a
+    world of several devices divides the tensor; None: all devices have the whole tensor."""
     __slots__ = ("shape", "dtype", "name", "shard")
 
     def __init__(self, shape, dtype="f32", name: str = "", shard: int | None = None):
@@ -41,7 +41,7 @@ class Spec:
 
 
 def spec_of(x) -> Spec:
-    """Spec of an example input: an array, or a Spec."""
+    """The Spec of an example input, which is an array or a Spec."""
     if isinstance(x, Spec):
         return x
     if hasattr(x, "shape") and hasattr(x, "dtype"):

@@ -1,4 +1,5 @@
-"""Batch: requests that join and leave at every step. The free list of pages, page tables and the choice of rows are here; the model checks them."""
+"""Batch: requests that join and leave at any step. This module has the free list of pages, the page tables and the choice of rows, which the model
+checks."""
 from __future__ import annotations
 
 from collections import deque
@@ -8,7 +9,7 @@ from .model import STEPS, Model, Row
 
 
 class Request:
-    """A prompt, and the tokens made so far."""
+    """A prompt, the options of sampling, and the tokens made so far."""
     __slots__ = ("id", "prompt", "most", "temperature", "top", "seed", "stop", "on_token", "pages", "fed", "made", "done", "reserved", "error")
 
     def __init__(self, id, prompt, most, temperature, top, seed, stop, on_token):
@@ -24,7 +25,8 @@ class Request:
 
 
 class Batch:
-    """One thread calls step; another may call submit and cancel where it holds the caller's lock."""
+    """The running and waiting requests of a model. One thread calls step. Other threads may call submit and cancel if the caller has a lock around
+    all of these calls."""
 
     def __init__(self, model: Model, burst: int = 1):
         if not model.pages:
@@ -41,7 +43,7 @@ class Batch:
         return bool(self.waiting or self.running)
 
     def submit(self, prompt, max_tokens: int = 16, *, temperature: float = 0.0, top_k: int = 0, seed: int = 0, stop=(), on_token=None) -> Request:
-        """Queues a request. on_token(request, token) is called as tokens are made, and with None at its end."""
+        """Queues a request. on_token(request, token) is called for each token, and with None at the end."""
         prompt = [int(t) for t in prompt]
         if not prompt or max_tokens < 1:
             raise UsageError("a request has a prompt of one token or more, and makes one token or more")
@@ -75,7 +77,7 @@ class Batch:
             r.on_token(r, None)
 
     def _admit(self) -> None:
-        """A request joins where the pages of its whole length can be had, so that no request ever waits for another's pages."""
+        """Admits waiting requests. A request needs free pages for its whole length, so that running requests never wait for pages."""
         while self.waiting and len(self.free) - self.promised >= self.waiting[0].reserved:
             r = self.waiting.popleft()
             self.promised += r.reserved

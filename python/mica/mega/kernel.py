@@ -1,5 +1,5 @@
-"""PersistentKernel: a model layer by layer, with the names of MPK (Mirage). The calls become a model in the text form; its plan, events and proof are
-Mica's, so grids and blocks that a caller names are not needed and not looked at."""
+"""PersistentKernel: builds a model layer by layer, with the interface of MPK (Mirage). The calls become a model in the text form. Mica makes its plan,
+events and proof, so grids and blocks in the arguments are ignored."""
 from __future__ import annotations
 
 import math
@@ -14,7 +14,7 @@ COLUMNS, SAMPLED, TOP = 8, 32, 64  # columns of a product's work tile; work tile
 
 
 class Tensor:
-    """A tensor that layers read and write. `parts`: arrays that are given, [out, in] each; none: an activation."""
+    """A tensor that layers read and write. parts: the arrays of a weight, [out, in] each; none: an activation."""
     __slots__ = ("name", "dims", "parts")
 
     def __init__(self, name, dims, parts=()):
@@ -29,7 +29,7 @@ class Tensor:
 
 
 class _Call:
-    """A layer: its kind, tensors that it reads and writes, weights by the argument's name."""
+    """A layer: its kind, the tensors that it reads and writes, and its weights by name of the argument."""
     __slots__ = ("kind", "reads", "writes", "weights", "attrs")
 
     def __init__(self, kind, reads, writes, weights=None, attrs=None):
@@ -62,7 +62,7 @@ def theta_of(cos, dim: int) -> float:
     if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < dim // 2 or dim < 4:
         raise UsageError(f"a table of cosines is [position][{dim}], with two positions or more")
     first = [math.acos(max(-1.0, min(1.0, float(c)))) for c in table[1][:dim // 2]]
-    best = max(range(1, dim // 2), key=lambda i: first[i] * (1 if first[i] > 0.05 else 0))  # the most exact: cosines near 1 say little
+    best = max(range(1, dim // 2), key=lambda i: first[i] * (1 if first[i] > 0.05 else 0))  # the most exact one, as cosines near 1 have few significant bits
     theta = first[best] ** (-dim / (2 * best)) if first[best] > 0 else 1.0
     theta = float(f"{theta:.3g}") if abs(float(f"{theta:.3g}") / theta - 1) < 0.02 else theta
     if any(abs(math.cos(theta ** (-2 * i / dim)) - float(table[1][i])) > 0.01 for i in range(dim // 2)):
@@ -71,9 +71,9 @@ def theta_of(cos, dim: int) -> float:
 
 
 class PersistentKernel:
-    """Made with MPK's arguments; those that concern its scheduler, its GPU memory or its compiler are accepted and not needed.
+    """Takes MPK's arguments, but ignores the ones for MPK's scheduler, GPU memory and compiler.
 
-    engine, deadline: as of mica.mega.from_config. rope_theta, rope_scaling: in place of tables of cosines. rms_norm_eps: of all norms."""
+    engine, deadline: as for mica.mega.from_config. rope_theta, rope_scaling: in place of tables of cosines. rms_norm_eps: epsilon of all norms."""
 
     def __init__(self, *, world_size: int = 1, max_num_batched_tokens: int = 1, max_num_batched_requests: int = 0, max_num_pages: int = 64, page_size: int = 64,
                  max_seq_length: int = 512, eos_token_id: int = -1, num_workers: int = 0, meta_tensors: dict | None = None, engine: str = "cpu",
@@ -89,7 +89,7 @@ class PersistentKernel:
         self.calls: list[_Call] = []
         self.model: Model | None = None
         self._names: set[str] = set()
-        self._token = None  # the tensor of tokens that are read
+        self._token = None  # the input tensor of tokens
 
     # ---- tensors ----
 
@@ -103,7 +103,7 @@ class PersistentKernel:
         return made
 
     def attach_input(self, torch_tensor=None, name: str | None = None, *, tensor=None) -> Tensor:
-        """An array that is given: weights, tokens, caches, tables. Caches and tokens are Mica's own; these arrays say their sizes."""
+        """An array of the caller: weights, tokens, caches or tables. Mica has its own caches and tokens; these arrays only give their sizes."""
         array = torch_tensor if torch_tensor is not None else tensor
         if array is None or not hasattr(array, "shape"):
             raise UsageError("attach_input takes an array")
@@ -113,7 +113,7 @@ class PersistentKernel:
         return Tensor(self._name(name), dims)
 
     def fuse_tensors(self, inputs, fused_dim: int = 0, num_groups: int = 1, name: str | None = None) -> Tensor:
-        """Weights one after another. The order in which MPK interleaves them is its packing; Mica packs by its own."""
+        """Concatenated weights. MPK interleaves them for its packing; Mica has a packing of its own."""
         if fused_dim != 0 or any(len(t.parts) != 1 or t.dims[1:] != inputs[0].dims[1:] for t in inputs):
             raise UsageError("weights are joined along dimension 0, with equal other dimensions")
         return Tensor(self._name(name), (sum(t.dims[0] for t in inputs), *inputs[0].dims[1:]), [p for t in inputs for p in t.parts])
@@ -152,7 +152,7 @@ class PersistentKernel:
         self._add("silu_mul", (input,), (output,))
 
     def paged_attention_layer(self, input, k_cache, v_cache, output, q_norm=None, k_norm=None, cos_pos_embed=None, sin_pos_embed=None, **grid) -> None:
-        """k_cache: [pages, page_size, heads of keys, dim]; its last two dimensions count."""
+        """k_cache: [pages, page_size, heads of keys, dim]; only the last two dimensions are used."""
         if len(k_cache.dims) < 2 or k_cache.dims != v_cache.dims:
             raise UsageError("caches of keys and of values have equal shapes, [pages, page_size, heads, dim]")
         kv, dim = k_cache.dims[-2:]
@@ -183,10 +183,10 @@ class PersistentKernel:
         self.argmax_partial_layer(input, between)
         self.argmax_reduce_layer(between, output)
 
-    # ---- a model of the calls ----
+    # ---- the model from the calls ----
 
     def _joined(self) -> list[_Call]:
-        """norm + product, and norm + product + SiLU, are layers of their own where nothing else reads what lies between."""
+        """The calls, with norm + product and norm + product + SiLU joined to one layer if nothing else reads the values between them."""
         out: list[_Call] = []
         for i, c in enumerate(self.calls):
             last = out[-1] if out else None
@@ -211,7 +211,7 @@ class PersistentKernel:
 
     @staticmethod
     def _repeated(calls) -> tuple[int, int, int]:
-        """(first, period, times) of the calls that are layers of the model: the longest part that repeats."""
+        """(first, period, times) of the longest range of calls that repeat, which are the layers of the model."""
         s, best = [c.signature() for c in calls], (0, 0, 1)
         for period in range(1, len(s) // 2 + 1):
             run = 0
@@ -223,7 +223,7 @@ class PersistentKernel:
         return best
 
     def _unify(self, calls, first, period, times) -> dict[Tensor, Tensor]:
-        """Activations of all layers by those of the first; and whether each read still finds what it should."""
+        """Maps activations of all layers to those of the first layer, and checks that each layer still reads the right ones."""
         root = {t: t for c in calls for t in c.reads + c.writes}
 
         def of(t):
@@ -334,7 +334,7 @@ class PersistentKernel:
         return "\n".join([f"mega {name}(rows = {self.rows}, context = {context}) {{", f"  workers {self._workers}", *("  " + t for t in tensors), *operators, "}", ""])
 
     def compile(self, **ignored) -> PersistentKernel:
-        """Plans, proves, and gives the weights."""
+        """Makes and proves the plan, and sets the weights."""
         _, _, arrays = self._tensors_and_operators()
         self.model = Model(self.text(), "PersistentKernel", None, engine=self.engine, deadline=self.deadline)
         for name, array in arrays.items():
@@ -342,8 +342,8 @@ class PersistentKernel:
         return self
 
     def __call__(self, prompts=None, max_tokens: int | None = None, **options) -> list[list[int]]:
-        """Tokens after each prompt, to the end of the sequence or the end token. Without prompts those of meta_tensors: `tokens` [request][position],
-        which gets what is made, and `prompt_lengths`."""
+        """Returns the tokens after each prompt, up to the end of the sequence or the end token. Without prompts, meta_tensors has them: `tokens`
+        [request][position], to which the new tokens are written, and `prompt_lengths`."""
         if self.model is None:
             raise UsageError("compile comes before the call")
         tokens, lengths = self.meta.get("tokens"), self.meta.get("prompt_lengths")

@@ -1,4 +1,4 @@
-"""Model: a decode step that is kept ready, with its weights and its cache."""
+"""Model: a decode step that is ready to run, with its weights and its cache."""
 from __future__ import annotations
 
 import json
@@ -9,22 +9,22 @@ from .. import _mica
 from .._mica import UsageError
 from . import weights as _weights
 
-STEPS = 64  # most steps of a launch
+STEPS = 64  # largest number of steps of a launch
 
 
 class Row(NamedTuple):
-    """A row of a step. Rows of one request stand one after another, with consecutive positions: a part of its prompt."""
-    request: int = -1  # -1: nothing
+    """A row of a step. Rows of one request are adjacent and have consecutive positions; they are a part of its prompt."""
+    request: int = -1  # -1: the row does nothing
     token: int = 0
     position: int = 0  # of the token in its request
     pages: tuple[int, ...] = ()  # of the request, in the order of its positions
     temperature: float = 0.0  # 0: the token of the largest logit is next
-    top: int = 0  # of how many of the largest logits one is chosen; 0: of all
+    top: int = 0  # sampling chooses among this many of the largest logits; 0: among all
     seed: int = 0
 
 
 class Model:
-    """Made by from_config, from_folder and from_text, which prove the plan."""
+    """A model with a proved plan. from_config, from_folder and from_text make it."""
 
     def __init__(self, text: str, name: str, config: dict | None = None, *, engine: str = "cpu", device: int = 0, rows: int = 0, pages: int = 0,
                  workers: int = 0, deadline: float = 2.0, trace: bool = False, attention_parts: int = 0):
@@ -43,15 +43,15 @@ class Model:
         return self._mega.tell(what)
 
     def prove(self) -> str:
-        """The proof, check by check. NotEqualError where one fails."""
+        """The proof as text, check by check. NotEqualError if a check fails."""
         return self._mega.tell("proof")
 
     def compile(self) -> Model:
-        """All is ready once a model has its weights; MPK's name for that."""
+        """Does nothing, as a model with weights is ready. MPK has this method."""
         return self
 
     def source(self) -> str:
-        """The CUDA C++ of the kernel, with a host program of its own."""
+        """The CUDA C++ of the kernel, with a host program."""
         return self._mega.tell("cuda")
 
     # ---- weights ----
@@ -77,26 +77,26 @@ class Model:
     # ---- steps ----
 
     def step(self, rows, steps: int = 1, logits: bool = False):
-        """One launch: (tokens by step and row, logits of the last step as an Array or None). Missing rows do nothing."""
+        """One launch. Returns (tokens by step and row, logits of the last step as an Array or None). Missing rows do nothing."""
         rows = [tuple(r) for r in rows]
         return self._mega.step(rows + [tuple(Row())] * (self.rows - len(rows)), steps, logits)
 
     @property
     def fault(self) -> str:
-        """Why the last launch ended early: who waited for what, seen and wanted. Empty where it did not."""
+        """The reason why the last launch ended early: the waiting task, its event, the value seen and the one wanted. "" if it did not."""
         return self._mega.fault
 
     @property
     def seconds(self) -> float:
-        """Duration of the last launch, on a GPU by its clock."""
+        """Duration of the last launch in seconds, on a GPU by its clock."""
         return self._mega.seconds
 
     def trace(self, path: str) -> None:
-        """When each worker's tasks of the last step ended, in the Trace Event Format. On a GPU open the model with trace=True."""
+        """Writes the end times of all tasks of the last step, in the Trace Event Format. On a GPU the model needs trace=True."""
         self._mega.trace(path)
 
     def generate(self, prompts, max_tokens: int = 16, *, temperature: float = 0.0, top_k: int = 0, seed: int = 0, stop=(), burst: int = 16) -> list[list[int]]:
-        """Tokens that follow each prompt, all requests together. `burst`: most steps of a launch."""
+        """Returns the tokens that follow each prompt. All requests run together. burst: largest number of steps of a launch."""
         from .batch import Batch
         batch = Batch(self, burst=burst)
         requests = [batch.submit(p, max_tokens, temperature=temperature, top_k=top_k, seed=seed + i, stop=stop) for i, p in enumerate(prompts)]

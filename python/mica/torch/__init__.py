@@ -1,9 +1,9 @@
-"""torch.compile(model, backend="mica"): the parts of a model that Mica can express become programs that it optimizes.
+"""torch.compile(model, backend="mica"): Mica optimizes those parts of a model that its language can express.
 
     compiled = torch.compile(model, backend="mica", options={"time": 30})
-    print(mica.torch.explain(model, x))      # five lines: what is taken, what is left and why, what is gained
+    print(mica.torch.explain(model, x))      # five lines: nodes that are taken, nodes that are left and reasons, the gain
 
-docs/torch.md has the options and what is done when. Importing this module imports torch; `import mica` does not.
+docs/torch.md describes the options and the steps. Importing this module imports torch; `import mica` does not.
 """
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def _as_json(x):
 
 
 def call(program, *tensors, options=None):
-    """The results (a list) of a program in Mica's language, as one operator that torch.export and torch.compile work around."""
+    """Runs a program in Mica's language and returns its results as a list. For torch.export and torch.compile this is one opaque operator."""
     return torch.ops.mica.call(list(tensors), _as_json(program), _as_json(options or {}))
 
 
 def explain(model, *inputs, options=None, **kwargs):
-    """Compiles model for these inputs and says in five lines what became of it; `details()` of the result has every node. The model itself stays
-    as it is, but is called once: caches that it writes are written."""
+    """Compiles the model for these inputs and returns an Explanation: five lines as text, and every node with `details()`. The model is not
+    changed, but it is called once, which updates caches that it writes."""
     graphs = []
     _listeners.lists = [*getattr(_listeners, "lists", []), graphs]
     try:

@@ -1,4 +1,4 @@
-"""Rows of the table: elementwise functions that the language writes as one operator or as a few."""
+"""Rows of the operator table (ops.py): elementwise functions that are one or a few operators of the language."""
 from __future__ import annotations
 
 import math

@@ -1,8 +1,8 @@
-"""Rows of the table: masks, and attention in the forms that torch has for it.
+"""Rows of the operator table (ops.py): masks, and the operators of attention in torch.
 
-Tensors of booleans are no dtype of Mica. A mask becomes an input that is added to scores: 0, or so low that its exponential is 0. That
-is the same only where a softmax comes next, which `only_softmax` looks for. Attention makes zeros of a row that is hidden whole: its mask
-keeps -inf, and is an argument of the softmax.
+A mask of booleans becomes an input that is added to scores: 0, or so low that its exponential is 0. This is equivalent only if a softmax follows,
+which `only_softmax` checks. If a mask hides a whole row, the result of attention is 0 there. For this the mask keeps -inf and is an argument of
+the softmax.
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .conditions import choose
 from .emit import CONDITIONS, Cannot, number
 from .ops import ATTENTION, DTYPES, HIDES, SOFTMAX, VIEWS, ZEROS, constant, is_light, name_of, row, scaled
 
-LOW = {row["name"]: row["low"] for row in _mica.dtypes}  # exp of it beside any score is 0, and twice it is finite
+LOW = {row["name"]: row["low"] for row in _mica.dtypes}  # by dtype: exp(low - score) is 0 for any score, and 2 * low is finite
 
 
 def added(e, mask, dtype, hides, low=None):
@@ -33,7 +33,7 @@ def added(e, mask, dtype, hides, low=None):
 
 
 def low_of(value, node):
-    """The number that hides in place of `value`: -inf itself where it goes to softmaxes only that define zeros of it."""
+    """The addend for hidden elements in place of `value`. It is -inf if only softmaxes read it that return 0 for hidden rows."""
     return -math.inf if value == -math.inf and only_softmax(node, None, ZEROS) else None
 
 
@@ -72,7 +72,7 @@ def where_number(e, mask, value, y, node):
 
 @row("aten.where.self", kinds=[HIDES])
 def where(e, mask, x, y, node):
-    """With two constants: the mask that torch makes of booleans for attention. With one: elements hidden before a softmax."""
+    """With two constants: the additive mask that torch makes of booleans for attention. With one: hides elements before a softmax."""
     constants = [constant(a) for a in node.args[1:]]
     low = [c is not None and c <= -1e4 for c in constants]
     if sum(low) != 1 or not hides_elements(e, node, constants[0] if low[0] else constants[1]):
@@ -87,8 +87,8 @@ def where(e, mask, x, y, node):
 
 
 def only_softmax(node, inside=None, kind=SOFTMAX, copied=False):
-    """All users of the node are softmax, or hand it on to one: views, what is added, and padding. inside: nodes that they must be among, unless
-    it is copied, when those outside read copies; kind: of softmax."""
+    """Whether only softmaxes read the node, directly or through views, additions and padding. inside: nodes that must contain these readers; if
+    `copied`, readers outside have a copy of the node, and do not count. kind: operators that count as softmax."""
     return bool(node.users) and all(_hides(u, node, inside, kind, copied) for u in node.users)
 
 
@@ -97,7 +97,7 @@ def _hides(user, node, inside, kind, copied):
         return copied
     name = name_of(user.target)
     if name in ATTENTION:
-        return node not in user.args[:3]  # as its mask
+        return node not in user.args[:3]  # the node must be the mask
     hands_on = name in VIEWS | {"aten.add.Tensor", "aten.constant_pad_nd.default"}
     return name in kind or (hands_on and only_softmax(user, inside, kind, copied and is_light(user)))
 
@@ -118,7 +118,7 @@ def attention(e, q, k, v, mask, dropout, causal, scale):
     t, s = scores.want[-2:]
     if causal and scores.batch is not None and scores.batch >= scores.ndim - 2:
         raise Cannot("a causal mask over a dynamic extent")
-    if causal and mask is None:  # of indices, so that kernels pass by what is hidden
+    if causal and mask is None:  # a condition on indices, so that kernels skip hidden tiles
         return e.matmul(e.softmax_up_to_row(scores), v)
     shown = None if mask is None or causal else mask if mask.dtype in CONDITIONS else e.shown.get(mask.name)
     if shown is not None:

@@ -1,7 +1,7 @@
-"""Rows of the table: data-dependent indices. Gathers by indices, the largest elements, and where they stand.
+"""Rows of the operator table (ops.py): data-dependent indices. These are gathers, and the largest elements with their indices.
 
-Whole numbers are indices and nothing else: a program has no arithmetic of torch's integers. An index that is an input gets the range
-that its dimension asks for (`Emitter.index`).
+Integers are used as indices only: a program has no arithmetic of torch's integers. The range of an input of indices is that of the indexed
+dimension (`Emitter.index`).
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def topk(e, x, k, dim=-1, largest=True, sorted=True):
 
 
 def place(e, x, dim, keep, least):
-    """The place of the largest element, or of the smallest: the first of equal ones, and the first NaN where there is one."""
+    """The index of the largest element (least: of the smallest): the first of equal ones, or the first NaN if there is one."""
     d = axis(dim, x.ndim)
     at = e.top(e.unary("neg({0})", x) if least else x, 1, d)[1]
     return at if keep else e.reshape(at, at.want[:d] + at.want[d + 1:])
@@ -39,7 +39,7 @@ ROWS["aten.argmax.default"], ROWS["aten.argmin.default"] = place_row(False), pla
 
 
 def extreme(op, least):
-    """The largest or smallest elements, and where they stand: what nobody reads is not computed."""
+    """The largest or smallest elements, and their indices. A result that nothing reads is not computed."""
     return lambda e, x, dim, keepdim=False: [e.reduce(op, x, [dim], keepdim), place(e, x, dim, keepdim, least)]
 
 
@@ -68,7 +68,7 @@ def index(e, x, indices):
 
 @row("aten.gather.default")
 def gather(e, x, dim, at, sparse_grad=False):
-    """All elements of x in a row, and one index for each of the result."""
+    """Flattens x, and computes an index into it for each element of the result."""
     d = axis(dim, x.ndim)
     if x.batch is not None or at.batch is not None:
         raise Cannot("gather with a dynamic extent")

@@ -1,11 +1,11 @@
 """The backend: torch.compile(model, backend="mica").
 
-Graphs are taken after AOTAutograd and not from Dynamo directly: there, methods, modules and functions have become operators
-of ATen, changes in place have become values, autocast has become casts, and every node knows its shape. No decompositions are
-asked for, so that softmax, norms and attention are still one operator each.
+Graphs are taken from AOTAutograd, not from Dynamo. AOTAutograd replaces methods, modules and functions by operators of ATen, in-place changes by
+values, and autocast by casts; every node knows its shape. It is called without decompositions, so that softmax, norms and attention remain single
+operators.
 
-Nodes that are not taken go to Inductor as a graph with calls of mica::run in it, or run in eager mode. A graph that needs gradients
-goes to Inductor (or eager) as it came.
+Other nodes go to Inductor as a graph with calls of mica::run, or run in eager mode. A graph that needs gradients goes to Inductor (or eager mode)
+unchanged.
 """
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from .report import Node, Report
 from .summary import NO_GRAD, one_line
 
 log = logging.getLogger("mica.torch")
-_listeners = threading.local()   # reports go to whoever explains, in this thread
+_listeners = threading.local()   # receivers of reports in this thread, for `explain`
 
 
 def backend(gm, example_inputs, *, options=None, mode=None, **_):
-    """The function that torch.compile calls, once a graph."""
+    """The backend: torch.compile calls it once for each graph."""
     options = options_of(options, mode)
     engine.check_target(options.target)
     report = Report()
@@ -54,9 +54,9 @@ def backend(gm, example_inputs, *, options=None, mode=None, **_):
     context = torch._guards.TracingContext.try_get()
     before = dict(vars(context)) if context is not None else {}
     try:
-        # Changes of the model in place stay in place: else whole caches would be copied, in what is left to Inductor too.
+        # In-place changes of the model remain in place. Otherwise whole caches would be copied, also in the part that Inductor compiles.
         return aot_autograd(fw_compiler=compiler, decompositions={}, keep_inference_input_mutations=True)(gm, example_inputs)
-    except _NothingTaken:  # nothing is done in here, where the error would keep the frames of what was tried
+    except _NothingTaken:  # no work in this clause: the exception keeps the frames of the attempt alive
         pass
     if context is not None:
         vars(context).clear()
@@ -67,11 +67,11 @@ def backend(gm, example_inputs, *, options=None, mode=None, **_):
 
 
 class _NothingTaken(Exception):
-    """No program is taken: Inductor gets Dynamo's graph, and makes of it the same as without Mica."""
+    """No program is taken. Inductor gets Dynamo's graph, and compiles it as without Mica."""
 
 
 def _tell(report, say):
-    """One line after a compilation, whether Mica helped or not; all there is to know goes to the logger."""
+    """Prints one line after a compilation. The logger gets all details."""
     log.info("a graph: %s", report)
     if say:
         print(f"mica: {one_line(report)}", file=sys.stderr)
@@ -90,7 +90,7 @@ def _device_of(graph):
 
 
 def _static(graph, real):
-    """Names of placeholders that stay where they are, and the real tensors behind those that can be told."""
+    """Names of placeholders with a fixed address, and the real tensors of those for which they are known."""
     placeholders = [n for n in graph.nodes if n.op == "placeholder"]
     context = torch._guards.TracingContext.try_get()
     meta = context.fw_metadata if context is not None else None
@@ -117,7 +117,7 @@ def _compile(gm, inputs, real, options, report):
         return _counted(_with_programs(gm, before, inputs, static, weights, options, report), before.graph)
     except _NothingTaken:
         raise
-    except Exception as error:  # a mistake in here shall cost speed, not the model
+    except Exception as error:  # an error here costs speed only; the model still runs
         if options.faults == "raise":
             raise
         log.warning("a graph is left to %s as a whole, because taking programs out of it failed; please report this", options.rest, exc_info=True)
@@ -127,13 +127,13 @@ def _compile(gm, inputs, real, options, report):
 
 
 def _apart(known, changed):
-    """The tensors that share no storage with what the graph changes: judging reads them, and writes copies alone."""
+    """The tensors that share no storage with those that the graph changes. Measurements use them, and change only copies."""
     storages = {t.untyped_storage()._cdata for name, t in known.items() if name in changed}
     return {name: t for name, t in known.items() if t.untyped_storage()._cdata not in storages}
 
 
 def _counted(run, graph):
-    """Changes count in the versions of tensors, by which copies of weights are known to be of old ones."""
+    """Makes changes by the graph increase the version counters of tensors, by which outdated copies of weights are found."""
     changed = mutations.written(graph)
     places = [i for i, p in enumerate(n for n in graph.nodes if n.op == "placeholder") if p in changed]
     if not places:
@@ -181,7 +181,7 @@ def _chosen(gm, before, inputs, static, weights, options, report):
 def _list_nodes(graph, report):
     for n in graph.nodes:
         if n.op == "call_function":
-            n.meta["mica_name"] = n.name  # fusing and taking apart make new nodes
+            n.meta["mica_name"] = n.name  # the name survives fusing and splitting, which make new nodes
             val = n.meta.get("val")
             shape = str(list(val.shape)).replace("'", "") if isinstance(val, torch.Tensor) else ""
             if isinstance(val, (torch.Tensor, list, tuple)):
@@ -189,21 +189,21 @@ def _list_nodes(graph, report):
 
 
 def _line_of(node):
-    """file:line of the model that the node comes from, "" where that is not known."""
+    """file:line of the model's source for this node, "" if unknown."""
     lines = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
     return f"{os.path.basename(lines[-1][0])}:{lines[-1][1]}" if lines else ""
 
 
-# ---- who runs the graph ----
+# ---- execution of the graph ----
 
 def _work(graph):
-    """Nodes that are not free: calls of regions and what is left."""
+    """Nodes that cost time: calls of regions, and nodes left to the rest's compiler."""
     return [n for n in graph.nodes if n.op == "call_function" and name_of(n.target) not in VIEWS | {"getitem"}
             and isinstance(n.meta.get("val"), (torch.Tensor, list, tuple))]
 
 
 def _rest(gm, inputs, static, options):
-    """With nothing but calls and views in it, torch itself runs the graph, unless CUDA graphs are wanted."""
+    """A function that runs the graph. torch itself runs a graph of calls and views only, unless CUDA graphs are wanted."""
     everything = all(is_call(n) for n in _work(gm.graph))
     if options.rest == "eager" or (everything and not inductor.in_graphs(options.mode)):
         return fuse.direct(gm)
@@ -221,12 +221,13 @@ def _places(gm, static):
 
 
 def _matters(gm, regions):
-    """Whether the whole is more than one region whose time is known: calls cost time too, and Inductor fuses what stays together."""
+    """Whether the graph is more than one region with a known time. If so it is measured as a whole: calls cost time, and Inductor could fuse nodes
+    across regions."""
     return all(r.symbol is None for r in regions) and len(_work(gm.graph)) > 1
 
 
 def _examples(graph, known):
-    """A tensor for each input: that which is known, or a random one. None if an extent is not known."""
+    """A tensor for each input: the real one if known, else a random one. None if an extent is unknown."""
     examples, generator = [], measure.generator(_device_of(graph))
     for p in (n for n in graph.nodes if n.op == "placeholder"):
         val = p.meta.get("val")
@@ -238,7 +239,7 @@ def _examples(graph, known):
 
 
 def _whole(before, inputs, known, static, options):
-    """The whole graph by Inductor, to be timed. Code that captures itself cannot be captured, so CUDA graphs are left to who calls."""
+    """The whole graph compiled by Inductor, for measurement. It does not use CUDA graphs itself, so that the caller can capture it in one."""
     if not inductor.in_graphs(options.mode):
         return inductor.compile(copy_of(before), inputs, options.mode, _places(before, static))
     with real_tensors():
@@ -246,7 +247,7 @@ def _whole(before, inputs, known, static, options):
 
 
 def _faster(run, gm, before, known, static, options, report, whole):
-    """run where it is faster than what Inductor makes of the whole graph, else that."""
+    """`run`, or the whole graph compiled by Inductor if that is faster."""
     device, graphs = _device_of(before.graph), options.timed_in_graphs
     examples = _examples(before.graph, known)
     if examples is None:
@@ -256,14 +257,14 @@ def _faster(run, gm, before, known, static, options, report, whole):
     if times is None:
         try:
             theirs = whole.get()
-        except RuntimeError as error:  # then there is nothing else that could run
+        except RuntimeError as error:  # there is no alternative to compare with
             log.info("the whole graph was not compiled: %s", str(error).split("\n")[0])
             return run
         with real_tensors():
             ours = inductor.compile_alone(gm, examples, options.mode, _places(gm, static)) if inductor.in_graphs(options.mode) else run
             try:
                 times = measure.race(lambda: ours(*examples), lambda: theirs(*examples), device, graphs)
-            except RuntimeError as error:  # what cannot be captured
+            except RuntimeError as error:  # not capturable in a CUDA graph
                 report.leave(f"together with the rest not measured: {str(error).splitlines()[0]}")
                 raise _NothingTaken from None
         verdicts.remember(options.folder(), key, *times)

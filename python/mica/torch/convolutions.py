@@ -1,4 +1,4 @@
-"""Rows of the table: convolutions that are products, as each element of the input is in one window."""
+"""Rows of the operator table (ops.py): convolutions without overlapping windows, which are matrix products."""
 from __future__ import annotations
 
 import math
@@ -10,7 +10,7 @@ from .reductions import whole_windows
 
 @row("aten.convolution.default", kinds=[PRODUCTS])
 def convolution(e, x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """Windows must not overlap: those of one element, and those that divide an image into patches."""
+    """A convolution with windows that do not overlap: of one element, or patches of an image."""
     window = list(w.want[2:])
     strides = list(stride) * (len(window) if len(stride) == 1 else 1)
     if transposed or groups != 1 or any(padding) or strides != window or x.ndim != w.ndim:

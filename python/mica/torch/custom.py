@@ -1,5 +1,5 @@
-"""mica.torch.operator: a program that was optimized as an operator of torch, torch.ops.mica.NAME, which torch.compile, torch.export and CUDA
-graphs work around. The kernels are those of the program or of its saved folder: nothing is searched, here or later."""
+"""mica.torch.operator registers an optimized program as an operator of torch, torch.ops.mica.NAME. torch.compile, torch.export and CUDA graphs
+treat it as opaque. Its kernels are those of the program or of its saved folder, so there is no search."""
 from __future__ import annotations
 
 import os
@@ -10,7 +10,7 @@ import torch
 import mica
 
 _DTYPES = {row["name"]: getattr(torch, row["array"]) for row in mica._mica.dtypes}
-_libraries = {}   # namespace::name -> its library, which unregisters the operator when it goes
+_libraries = {}   # namespace::name -> its library; the operator is unregistered when that is freed
 
 
 def _full_name(name, program):
@@ -24,7 +24,7 @@ def _full_name(name, program):
 
 
 def _arguments(program):
-    """Names of the inputs, made fit for a schema."""
+    """Names of the inputs, changed to valid names of a schema."""
     names = []
     for k, spec in enumerate(program.inputs):
         name = re.sub(r"\W", "_", spec.name or "")
@@ -48,7 +48,7 @@ def _schema(short, names, makes):
 
 
 def _fake(wants, makes, names):
-    """The results' shapes, without running anything."""
+    """The fake implementation, which computes shapes only."""
     def fake(*tensors):
         _check(tensors, wants, names)
         made = [torch.empty(shape, dtype=dtype, device=tensors[0].device) for dtype, shape in makes]
@@ -57,8 +57,8 @@ def _fake(wants, makes, names):
 
 
 def operator(what, name=None):
-    """Registers an operator and gives it. what: a mica.Program, or the path of a saved folder. name: "name" or "namespace::name"; None: the
-    program's. It takes the program's inputs and gives a tensor, or a tuple where there are several results."""
+    """Registers an operator and returns it. what: a mica.Program, or the path of a saved folder. name: "name" or "namespace::name"; None: the
+    program's. The operator takes the program's inputs and returns a tensor, or a tuple of several results."""
     program = what if isinstance(what, mica.Program) else mica.load(os.fspath(what))
     full, names = _full_name(name, program), _arguments(program)
     wants, makes = [_tensor(s) for s in program.inputs], [_tensor(s) for s in program.outputs]

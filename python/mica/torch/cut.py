@@ -1,12 +1,11 @@
 """Cuts a group of nodes that is too large for one program.
 
-Operators are counted, views are not: the search moves none of their elements. Every piece gets its own copies of the views that it
-reads through, so that only roots (what a view is a view of) cross from one piece to another. Pieces are stretches of the graph's order;
-of all ways to cut, that is taken in which the pieces read and write the fewest bytes, as the library does with the parts of a program
-(src/lax/segment.c). So a cut falls where a tensor is small; of ways that cost the same, before products, so that what makes the
-operand stays together. A cast that narrows stays with the operator before it, whose result then is no wider than in the program. Tensors
-between the two products of an attention count many times their bytes: it never is written where one kernel does both. So does what torch
-computes in 32 bits of narrower values (a norm that was written out): a program has no such result.
+Operators are counted, views are not, because they move no elements. Every piece gets copies of the views that it reads through, so only roots (the
+tensors that views refer to) pass from one piece to another. Pieces are contiguous ranges of the graph's order. The pieces with the fewest bytes
+read and written are chosen, as for the parts of a program (src/lax/segment.c). So cuts are at small tensors. If costs are equal, cuts are before
+products, so that the computation of an operand stays together. A narrowing cast stays with the operator before it, whose result then has the same
+width as in the program. Some tensors count many times their bytes. These are tensors between the two products of attention, which one kernel does
+not write. They are also results in 32 bits of narrower values, as in a written-out norm, because a program has no such results.
 """
 from __future__ import annotations
 
@@ -19,15 +18,15 @@ from .emit import Cannot
 from .ops import CASTS, PRODUCTS, SOFTMAX, is_light, name_of, narrows
 from .program import Shapes
 
-HELD = 1000  # times its bytes: what a cut should not write
-LAYERS = 3   # equal layers at least that are cut from each other
-LEAST = 4    # items of a layer at least
+HELD = 1000  # factor of the bytes of tensors that a cut should not write
+LAYERS = 3   # least number of equal layers that are cut from each other
+LEAST = 4    # least number of items of a layer
 
 
 @dataclass
 class Piece:
     nodes: list     # in topological order
-    light: set      # views among them that other pieces may have too: each takes copies
+    light: set      # views among them; every piece that needs one has a copy
     outputs: list
 
 
@@ -35,7 +34,7 @@ class Cutter:
     def __init__(self, nodes):
         self.nodes, self.inside = nodes, set(nodes)
         self.place = {n: i for i, n in enumerate(nodes)}
-        self.carried = {}           # casts that narrow -> the operator whose result they are
+        self.carried = {}           # narrowing casts -> the operator whose result they cast
         self.items = self._items()  # an operator with its results
         self.item_of = {n: k for k, item in enumerate(self.items) for n in item}
         self.reads = [{r for n in item for a in n.all_input_nodes for r in self.roots(a)} - set(item) for item in self.items]
@@ -69,7 +68,7 @@ class Cutter:
         return {node}
 
     def light_of(self, nodes):
-        """The views that lie between these nodes and the roots that they read."""
+        """The views between these nodes and the roots that they read."""
         found, todo = set(), [a for n in nodes for a in n.all_input_nodes]
         while todo:
             n = todo.pop()
@@ -79,7 +78,7 @@ class Cutter:
         return found
 
     def readers(self, node):
-        """Who reads this node, also through views; None stands for those outside."""
+        """Nodes that read this node, also through views; None stands for readers outside."""
         for u in node.users:
             if u in self.inside and self.is_light(u):
                 yield from self.readers(u)
@@ -87,7 +86,7 @@ class Cutter:
                 yield u if u in self.inside else None
 
     def _last(self):
-        """The last item that reads a node; behind the end where somebody else does."""
+        """Number of the last item that reads a node; the number of items if a node outside does."""
         last = {}
         for item in self.items:
             for n in item:
@@ -96,7 +95,7 @@ class Cutter:
         return last
 
     def _held(self):
-        """Nodes between a softmax and the products around it: elementwise operators of as many elements keep it theirs."""
+        """Nodes between a softmax and the products around it, connected by elementwise operators with as many elements."""
         held = set()
         for n in self.nodes:
             if name_of(n.target) in SOFTMAX:
@@ -133,19 +132,19 @@ class Cutter:
             return 0
         try:
             return math.prod(self.shapes.shape(val)) * val.element_size() * (HELD if node in self.held else 1)
-        except Cannot:  # an extent that depends on data
+        except Cannot:  # a data-dependent extent
             return 0
 
     def cheapest(self, most, start=0, stop=None):
-        """Begin and end of each piece of these items, and the cost. Among ways of equal cost the one with the fewest pieces is taken, then
-        the one in which most pieces begin with a product."""
+        """Begin and end of each piece of these items, and the cost. If costs are equal, fewer pieces are preferred, then more pieces that begin
+        with a product."""
         stop = len(self.items) if stop is None else stop
         best, begin = {start: (0, 0, 0)}, {}
         for end in range(start + 1, stop + 1):
             cost, seen, found = 0, set(), None
             for first in range(end - 1, max(end - most, start) - 1, -1):
                 cost += sum(self.price(n) for n in self.items[first] if self.last[n] >= end)
-                cost -= sum(self.price(n) for n in self.items[first] if n in seen)  # it need not be read
+                cost -= sum(self.price(n) for n in self.items[first] if n in seen)  # computed in this piece, so not read
                 cost += sum(self.price(r) for r in self.reads[first] - seen)
                 seen |= self.reads[first] | set(self.items[first])
                 product = name_of(self.items[first][0].target) in PRODUCTS
@@ -160,11 +159,11 @@ class Cutter:
         return ends[::-1], best[stop]
 
     def spans(self, most):
-        """Begin and end of each piece. Equal layers are cut alike, so that their programs are equal."""
+        """Begin and end of each piece. Equal layers are cut in the same way, so that their programs are equal."""
         first, period, length = layers(self.kinds())
         if not period:
             return self.cheapest(most)[0] if len(self.items) > most else [(0, len(self.items))]
-        # Layers may begin at any place of a period. The first place whose layers cost least is taken.
+        # Layers may begin at any item of a period. The first of the cheapest positions is taken.
         middle = first + (length // period - 1) // 2 * period
         phase = min(range(period), key=lambda at: (self.cheapest(most, middle + at, middle + at + period)[1], at))
         begin, whole = first + phase, (length - phase) // period
@@ -175,7 +174,7 @@ class Cutter:
         return spans + self.cheapest(most, begin + whole * period)[0]
 
     def kinds(self):
-        """Operators, shapes and dtypes of each item. Equal items may be the same part of different layers."""
+        """Operators, shapes and dtypes of each item, by which equal layers are found."""
         return [tuple((name_of(n.target), _about(n.meta.get("val"))) for n in item) for item in self.items]
 
     def piece(self, first, end):
@@ -190,7 +189,7 @@ def _about(val):
 
 
 def layers(kinds):
-    """(first, period, length): the longest stretch of items that repeat, of at least LAYERS layers with LEAST items each; period 0 without one."""
+    """(first, period, length) of the longest range of items that repeat, with at least LAYERS layers of LEAST items each. period 0: there is none."""
     found = 0, 0, 0
     for period in range(LEAST, len(kinds) // LAYERS + 1):
         run = 0
@@ -206,7 +205,7 @@ def layers(kinds):
 
 
 def pieces(nodes, most):
-    """A group as it is, or cut into several of at most so many operators. Equal layers are pieces of their own."""
+    """The pieces of a group: the group itself, or several of at most `most` operators. Equal layers are cut one by one."""
     cutter = Cutter(nodes)
     spans = cutter.spans(most)
     if len(spans) == 1:

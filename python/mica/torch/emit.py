@@ -1,13 +1,13 @@
-"""Text of a program, statement by statement, and what is known of its values.
+"""Emits the text of a program, statement by statement, and records properties of its values.
 
-Glossary. A *value* is a tensor of the program: its name, its extents there (`shape`), the extents that torch sees (`want`),
-and its dtype in Mica. `shape` may have 1 where `want` has more: an expanded tensor stays small until somebody needs its
-elements (`Emitter.full`), because sums, products and matmul broadcast by themselves.
+Glossary. A *value* is a tensor of the program: its name, its extents there (`shape`), its extents in torch (`want`), and its dtype in Mica. An
+extent of `shape` may be 1 while that of `want` is larger. An expanded tensor thus stays small until all elements are needed (`Emitter.full`), because
+sums, products and matmul broadcast.
 
-The *batch dimension* of a value (`batch`) is the one whose extent is a multiple of the one symbol that a dynamic graph may
-have. Every primitive says where it goes, or refuses (`Cannot`) where elements of different batches would meet: sums along it,
-splits of it, and reshapes that do not keep it outermost within its dimension. Values that pass may be padded at their end.
-Everything that a row of `ops.py` does is made of the primitives here, so this is the only place with that rule.
+A dynamic graph may have one symbol. The *batch dimension* of a value (`batch`) is the one whose extent is a multiple of it. Every primitive computes
+the batch dimension of its result. It refuses (`Cannot`) if elements of different batches would be combined: in sums along it, splits of it, and
+reshapes that do not keep it outermost within its dimension. Other values may be padded at the end of this dimension. Rows of `ops.py` consist of
+these primitives, so the rule is implemented here only.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_DIVIDED = 1 << 21  # and their remainders
 
 
 class Cannot(Exception):
-    """A node that no program of Mica expresses; the text is the reason that the report gives."""
+    """A node that no program of Mica expresses. The text is the reason in the report."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Value:
     dtype: str  # Mica's name; "bool" of an input of booleans, "cond" of a condition (`conditions.py`)
     want: tuple = None
     batch: int | None = None
-    source: object = None  # of a mask: the node that it is
+    source: object = None  # node of a mask
 
     def __post_init__(self):
         if self.want is None:
@@ -47,7 +47,7 @@ class Value:
 
 
 def number(x):
-    """A number as the language writes it."""
+    """A number in the syntax of the language."""
     x = float(x)
     if math.isnan(x):
         raise Cannot("a number that is NaN")
@@ -55,7 +55,7 @@ def number(x):
         return "inf" if x > 0 else "-inf"
     if x == int(x) and abs(x) < 1e15:
         return str(int(x))
-    return next(text for text in (f"{x:.{digits}g}" for digits in range(1, 18)) if float(text) == x)  # as the language writes it (str_double)
+    return next(text for text in (f"{x:.{digits}g}" for digits in range(1, 18)) if float(text) == x)  # the shortest exact text, as of str_double
 
 
 def join_dtypes(a, b):
@@ -79,13 +79,13 @@ def axis(dim, ndim):
     return dim + ndim if dim < 0 else dim
 
 
-# Fewer results than FEW, each of at least LONG elements, are made in two steps, of which the first has at least WIDE results a result: so that there
-# is work for a whole GPU.
+# A reduction with fewer results than FEW, each over at least LONG elements, has several steps, so that the whole GPU has work. A step ends with the
+# first dimension at which it reduces at least WIDE elements.
 FEW, LONG, WIDE = 1 << 12, 1 << 20, 1 << 12
 
 
 def _runs(shape, dims, results):
-    """[extent, whether it is reduced], where dimensions that are reduced together are one."""
+    """[extent, whether it is reduced] of each dimension, with adjacent reduced dimensions joined."""
     if len(dims) == 1 or all(shape[d] == 1 for d in dims):
         return [[s, d in dims] for d, s in enumerate(shape)]
     runs, long = [], results < FEW and math.prod(shape[d] for d in dims) >= LONG
@@ -103,7 +103,7 @@ def _runs(shape, dims, results):
 @dataclass
 class Emitter:
     lines: list = field(default_factory=list)  # (name, expression, names used, extents)
-    added: dict = field(default_factory=dict)  # inputs that no node of the graph is: name -> (kind, what)
+    added: dict = field(default_factory=dict)  # inputs without a node of the graph: name -> (kind, data)
     said: dict = field(default_factory=dict)   # expression -> name
     views: dict = field(default_factory=dict)  # name of a reshape's result -> the value before it
     sums: dict = field(default_factory=dict)   # name of a sum of two values -> them
@@ -127,7 +127,7 @@ class Emitter:
             raise Cannot("a tensor of whole numbers, other than as indices")
         text = text.format(*(a.name for a in args))
         want = tuple(shape if want is None else want)
-        if text in self.said:  # the same once more
+        if text in self.said:  # the same expression exists
             return Value(self.said[text], tuple(shape), dtype, want, batch)
         name = f"t{self.count}"
         self.count += 1
@@ -145,7 +145,7 @@ class Emitter:
         return v.name not in self.said.values()
 
     def same_numbers(self, v):
-        """The whole numbers behind a view of v, as `say` takes them."""
+        """The argument `whole` of `say` for a view of v."""
         return self.whole.get(v.name, v.name) if v.dtype in WHOLE else None
 
     def add_input(self, kind, what, shape, dtype, batch=None):
@@ -154,8 +154,8 @@ class Emitter:
         return Value(name, tuple(shape), dtype, None, batch)
 
     def full(self, v):
-        """v with every extent that torch sees. [a, 1] becomes [a, n] as [a] repeated to [a n]: heads that share keys are most
-        often joined with them right after, and then that is all there is to it."""
+        """v with all extents of `want`. [a, 1] becomes [a, n] by a repetition of [a] to [a n]. Models mostly join the two dimensions next, as for
+        heads that share keys, and then no reshape remains."""
         for d, (have, want) in enumerate(zip(v.shape, v.want)):
             if have != want:
                 shape = v.shape[:d] + (want,) + v.shape[d + 1:]
@@ -198,7 +198,7 @@ class Emitter:
 
     # ---- along dimensions ----
     def reduce(self, op, v, dims, keep):
-        """Dimensions that stand side by side are reduced as one, and the last ones first: elements that lie side by side are read together."""
+        """Reduces adjacent dimensions as one, and the last dimensions first, so that adjacent elements are read together."""
         v = self.full(v)
         dims = {axis(d, v.ndim) for d in dims}
         if v.batch in dims:
@@ -214,19 +214,19 @@ class Emitter:
         return self.reshape(v, kept if keep else left)
 
     def top(self, v, k, d):
-        """The largest k elements along dimension d, and where they stand."""
+        """The largest k elements along dimension d, and their indices."""
         v = self.full(v)
         if d == v.batch:
             raise Cannot("topk along the dynamic extent")
         shape = v.shape[:d] + (k,) + v.shape[d + 1:]
         text = f"topk({{0}}, k={k}, dim={d})"
         made = self.say(text, [v], shape, v.dtype, None, v.batch)
-        at = Value(f"{made.name}_at", shape, "i32", None, v.batch)  # of the same line
+        at = Value(f"{made.name}_at", shape, "i32", None, v.batch)  # the second result of the same statement
         self.whole[at.name] = (0, v.shape[d] - 1)
         return made, at
 
     def index(self, v, extent, wraps=False):
-        """v as indices of a dimension; wraps: those below 0 count from its end."""
+        """v as indices of a dimension with this extent. wraps: negative indices count from the end."""
         if v.dtype not in WHOLE:
             raise Cannot("indices that are no whole numbers")
         v = self.full(v)
@@ -243,7 +243,7 @@ class Emitter:
         return self.say(f"{{0}} % {extent}", [v], v.shape, v.dtype, None, v.batch, whole=(0, extent - 1))
 
     def gather(self, v, at, d):
-        """Slices of v along dimension d, whose place the dimensions of `at` take."""
+        """Slices of v at indices `at` along dimension d. The dimensions of `at` replace it in the result."""
         v = self.full(v)
         if v.dtype in WHOLE:
             raise Cannot("a gather of whole numbers")
@@ -256,7 +256,7 @@ class Emitter:
         return self.say(f"gather({{0}}, {{1}}, dim={d})", [v, at], shape, v.dtype, None, batch, whole=())
 
     def softmax(self, v, dim, mask=None):
-        """With a mask of v + mask, and 0 where the mask is -inf, also in a row that it hides as a whole."""
+        """softmax(v) along dim. With a mask: softmax(v + mask), which is 0 if the mask is -inf, also in a row that is hidden completely."""
         v = self.full(v)
         d = axis(dim, v.ndim)
         if mask is not None and broadcast(v.shape, mask.shape) != tuple(v.shape):
@@ -270,13 +270,13 @@ class Emitter:
         return self.say(f"softmax({{0}}, {{1}}, dim={d})", [v, mask], v.shape, join_dtypes(v.dtype, mask.dtype), None, batch)
 
     def softmax_up_to_row(self, v):
-        """Along the last dimension, where row i shows elements 0 to i."""
+        """Softmax along the last dimension; row i has elements 0 to i only."""
         v = self.full(v)
         t, s = v.shape[-2:]
         return self.softmax_where(v, self.say(f"iota([1, {s}]) <= iota([{t}, 1])", [], (t, s), v.dtype))
 
     def softmax_where(self, v, shown):
-        """Along the last dimension, of the elements that are shown; a row that shows none is 0. shown: also an input of booleans."""
+        """Softmax along the last dimension over the elements that `shown` selects. A row without any is 0. shown may be an input of booleans."""
         v = self.full(v)
         if broadcast(v.shape, shown.shape) != tuple(v.shape):
             raise Cannot("a mask that is wider than its scores")
@@ -306,9 +306,9 @@ class Emitter:
         before = self._before_views(a, b)
         if before:
             return self.reshape(self.matmul(*before), a.want[:-1] + b.want[-1:])
-        if self.device == "cuda" and a.dtype != b.dtype:  # there, no kernel multiplies them
+        if self.device == "cuda" and a.dtype != b.dtype:  # no GPU kernel multiplies them
             raise Cannot(f"a product of {a.dtype} and {b.dtype}")
-        # Broadcast by itself are leading dimensions only.
+        # matmul broadcasts leading dimensions only.
         a, b, by = self._unscaled(a, b)
         a, b = self._full_matrix(a), self._full_matrix(b)
         if a.want[-1] != b.want[-2]:
@@ -322,15 +322,15 @@ class Emitter:
         return made if by == 1 else self.times(made, by)
 
     def _unscaled(self, a, b):
-        """The operands and a factor of the result: of two that are multiplied by numbers, as torch makes attention without a kernel, one number."""
+        """The operands without scalar factors, and the product of these factors. torch scales both operands if it has no kernel for an attention."""
         x, y = self.scaled.get(a.name), self.scaled.get(b.name)
         if not x or not y or (a.shape, b.shape) != (x[0].shape, y[0].shape):
             return a, b, 1
         return *(Value(v.name, v.shape, v.dtype, w.want, v.batch) for (v, _), w in ((x, a), (y, b))), x[1] * y[1]
 
     def _before_views(self, a, b):
-        """The operands before views that only join leading dimensions, as torch makes them for its batched product of three: a
-        program without these views is shorter, and attention stays attention."""
+        """The operands before views that only join leading dimensions. torch makes such views for its batched product of three-dimensional tensors.
+        Without them programs are shorter, and attention is recognized."""
         x, y = self.views.get(a.name), self.views.get(b.name)
         if not x or not y or a.ndim < 3 or not x.ndim == y.ndim > a.ndim == b.ndim or x.shape[:-2] != y.shape[:-2]:
             return None
@@ -366,8 +366,8 @@ class Emitter:
 
     @staticmethod
     def _batch_after(v, shape):
-        """The dimension of shape where v's batch dimension is outermost again, which is where as many elements lie before it.
-        The symbol is a large prime while a graph is looked at, so its multiples are no accident."""
+        """The dimension of `shape` in which v's batch dimension is outermost: as many elements precede it. While a graph is examined the symbol is a
+        large prime, so other extents are not multiples of it."""
         before = math.prod(v.shape[:v.batch])
         symbol = max((p for p in SYMBOLS if v.shape[v.batch] % p == 0), default=0)
         for d, s in enumerate(shape):
@@ -415,7 +415,7 @@ class Emitter:
         if len({v.dtype for v in vs}) > 1:
             raise Cannot("a concatenation of several dtypes")
         extents = [v.shape[d] for v in vs]
-        if self.device == "cuda" and len(set(extents)) > 1:  # there, kernels join equal parts
+        if self.device == "cuda" and len(set(extents)) > 1:  # GPU kernels join equal parts
             size = math.gcd(*extents)
             if sum(extents) > MOST_PARTS * size:
                 raise Cannot(f"a concatenation of extents {extents}, which are more than {MOST_PARTS} equal parts")
@@ -439,7 +439,7 @@ class Emitter:
             return v
         if length <= 0:
             raise Cannot("a tensor without elements")
-        if v.shape[d] == 1:  # all parts are alike
+        if v.shape[d] == 1:  # all parts are equal
             return Value(v.name, v.shape, v.dtype, v.want[:d] + (length,) + v.want[d + 1:], v.batch)
         along, begins = self.joined.get(v.name, (None, {}))
         if along == d and start in begins and begins[start].shape[d] == length:
@@ -453,8 +453,8 @@ class Emitter:
         return self.say(f"slice({{0}}, dim={d}, start={start}, end={start + length})", [v], shape, v.dtype, want, v.batch, self.same_numbers(v))
 
 
-MOST_CHUNKS = 64  # parts that the language's chunk makes
-MOST_PARTS = 16  # equal parts of which a concatenation is made
+MOST_CHUNKS = 64  # largest number of parts of the language's chunk
+MOST_PARTS = 16  # largest number of equal parts of a concatenation
 
-# Values of the symbol while a graph is looked at: primes that are no extent of any model.
+# Values of the symbol while a graph is examined: primes that are unlikely extents of a model.
 SYMBOLS = (10007, 10009)

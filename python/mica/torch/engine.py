@@ -1,9 +1,8 @@
-"""Programs that run: text in, a function of torch tensors out. The only module here that knows how Mica is reached.
+"""Compiles the text of a program to a function of torch tensors. Only this module calls mica.optimize.
 
-A compiled program lies in a folder of the cache, named by everything that made it: the text, the target, the options and the
-build of Mica. A later process loads it without a search; processes that want the same wait for the first one (a file lock). A
-program that was made in too little time is made again when there is more time. The database of `mica.optimize` is used beside
-it, so that it goes on from what was found.
+A compiled program is in a folder of the cache. The folder's name is a hash of the text, the target, the options and the build of Mica. A later
+process loads it without a search. Processes that need the same program wait for the first one, by a file lock. If a search had too little time, it is
+repeated when there is more. It then continues from the results in the database of `mica.optimize`.
 """
 from __future__ import annotations
 
@@ -28,35 +27,35 @@ from .measure import has_turn
 
 log = logging.getLogger("mica.torch")
 DTYPES = {row["name"]: getattr(torch, row["array"]) for row in _mica.dtypes if hasattr(torch, row["array"])}
-LONGEST = 60.0  # seconds of a program that is given none
+LONGEST = 60.0  # default seconds of a program
 MORE_TIME = "a larger `time` gives it more"
 
 
 class EngineError(RuntimeError):
-    """Mica did not make a program; the text is its message."""
+    """Mica failed to make a program. The text is its message."""
 
 
 class LateError(EngineError):
-    """The time was over before this program's turn."""
+    """The time of the graph ended before this program was decided."""
 
 
 @functools.cache
 def targets():
-    """Names of the targets that there are (a command, as the CPU is measured for it)."""
+    """Names of the targets. The command `mica targets` prints them; this may take time, because it measures the CPU."""
     from mica.config import command
     said = subprocess.run([command(), "targets", "--quiet", "--json", "-"], capture_output=True, text=True, check=True, timeout=60).stdout
     return [t["name"] for t in json.loads(said)["targets"]]
 
 
 def check_target(name):
-    """A name that is none of a target is an error before anything is compiled."""
+    """Raises an error if no target has this name."""
     if name and name not in targets():
         raise ValueError(f"option target of backend mica: there is no target {name!r}; there are {', '.join(targets())}")
 
 
 class Compiled:
-    """A program that was optimized. Inputs and outputs in the order of the text; several threads may call it, on a GPU in
-    several streams too (the module below keeps a workspace a stream)."""
+    """An optimized program. Inputs and outputs have the order of the text. Several threads may call it, on a GPU also in several streams, because its
+    module has a workspace for each stream."""
 
     def __init__(self, folder, recalled):
         try:
@@ -72,18 +71,18 @@ class Compiled:
 
     @property
     def untried(self):
-        """The work there was no time for, in words; "" if nothing was left out."""
+        """Text on work that was left out for lack of time; "": none."""
         return untried(self.report)
 
     def __call__(self, inputs):
-        """inputs: contiguous tensors on one device. The results are new ones; on a GPU in that device's current stream."""
+        """inputs: contiguous tensors on one device. Returns new tensors. A GPU runs the kernels in its current stream."""
         with current(inputs):
             results = self._program(*inputs)
         return list(results) if isinstance(results, (list, tuple)) else [results]
 
 
 def current(tensors):
-    """Launches kernels on the device of these tensors, which need not be torch's current one."""
+    """Context in which the device of these tensors is torch's current one."""
     if tensors and tensors[0].is_cuda and tensors[0].get_device() != torch.cuda.current_device():
         return torch.cuda.device(tensors[0].device)
     return contextlib.nullcontext()
@@ -96,7 +95,7 @@ def signature_of(program):
 
 @functools.lru_cache(maxsize=256)
 def signature(text):
-    """The same of a program that is not compiled."""
+    """The same for the text of a program."""
     source = _mica.Context().load_text(text, "program", ())
     return tuple([(DTYPES[dtype], tuple(shape)) for _, dtype, shape in specs] for specs in (source.inputs, source.outputs))
 
@@ -117,12 +116,12 @@ def untried(report):
 
 
 def _asked(folder):
-    """The file with the seconds of what lies in a folder: its share of the time, which a search may not have had as a whole."""
+    """The file with the seconds of the program in this folder: its share of the time, of which its search may have had only a part."""
     return folder + ".asked"
 
 
 def _is_final(folder, options, asked):
-    """Whether what lies in a folder is all that there is to have in the time that is asked for now."""
+    """Whether a search in the seconds `asked` would not improve on the program in this folder."""
     try:
         with open(os.path.join(folder, "report.json"), encoding="utf-8") as f:
             report = json.load(f)
@@ -143,9 +142,9 @@ def _seconds_of(folder, report):
 
 
 def compile(text, target, options, seconds=None, asked=None, meanwhile=None):
-    """A program of the language, optimized: a Compiled. seconds: for the search; asked: the program's share of the time, of which these are
-    what is left. Both are all of it unless given. meanwhile: what this thread does while another searches, if there is anything to search.
-    Raises EngineError, LateError where no time is left, RuntimeError within a turn."""
+    """Optimizes a program and returns a Compiled. asked: seconds of the program's share of the time; seconds: rest of the share for the search. The
+    default of both is the whole time. meanwhile: function that this thread calls while another one searches, if a search is necessary.
+    Raises EngineError; LateError if no time is left; RuntimeError within a turn (measure.py)."""
     if has_turn():
         raise RuntimeError("a search within a turn on the GPU would wait for itself: begin it before measure.turn()")
     seconds = (options.time or LONGEST) if seconds is None else seconds
@@ -165,14 +164,14 @@ def compile(text, target, options, seconds=None, asked=None, meanwhile=None):
 
 
 def _make_folder(folder):
-    """os.makedirs, with the mode for those above too."""
+    """os.makedirs, with the mode also for parent folders."""
     if folder and not os.path.isdir(folder):
         _make_folder(os.path.dirname(folder))
         os.makedirs(folder, mode=0o700, exist_ok=True)
 
 
 def _own(cache):
-    """The cache holds code that will run: nobody else may write there."""
+    """Raises an error if other users may write to the cache, because its code will run."""
     _make_folder(cache)
     made = os.stat(cache)
     if made.st_uid != os.geteuid() or made.st_mode & 0o022:
@@ -181,7 +180,7 @@ def _own(cache):
 
 @contextlib.contextmanager
 def _locked(folder):
-    """One process at a time makes a folder."""
+    """Context in which no other process makes this folder."""
     try:
         _own(os.path.dirname(folder))
         with open(folder + ".lock", "w", encoding="utf-8") as f:
@@ -193,7 +192,7 @@ def _locked(folder):
 
 @functools.cache
 def _say_no_database(why):
-    """Warns once, not for each program."""
+    """Warns once in a process that the database is not used."""
     log.warning("%s; programs are searched without a database", why)
 
 
@@ -209,7 +208,7 @@ def _optimize(text, settings, **more):
 
 
 def _beside(work, meanwhile):
-    """The work in a thread of its own while this one does `meanwhile`. An exception here, such as Ctrl-C, ends the work."""
+    """Runs `work` in another thread while this one runs `meanwhile`. An exception in this thread, such as Ctrl-C, ends the work."""
     if meanwhile is None:
         return work(None)
     ended = threading.Event()
@@ -224,7 +223,7 @@ def _beside(work, meanwhile):
 
 
 def _ends(ended, shown):
-    """Progress of a search that ends it when nobody waits for it. shown: what a person sees of it."""
+    """A progress function that ends the search when `ended` is set. shown: the progress to display."""
     def progress(now):
         if ended.is_set():
             raise EngineError("the search was ended")
@@ -238,7 +237,7 @@ def _make(text, target, settings, options, seconds, folder, ended=None):
     try:
         program = _optimize(text, settings, target=target, time=float(seconds), progress=_ends(ended, shown) if ended else options.progress)
         report, never_ran = program.report, (program.report.get("gpu") or {}).get("unmeasured")
-        if options.take == "faster" and report["stopped"] and never_ran and report["best"]["op_by_op"]:  # which nobody needs to measure
+        if options.take == "faster" and report["stopped"] and never_ran and report["best"]["op_by_op"]:  # the same as without Mica, so no measurement is needed
             raise EngineError(f"{never_ran}; {MORE_TIME}")
         program.save(folder)
     except (mica.Error, TypeError) as error:

@@ -1,7 +1,7 @@
-"""Groups of nodes become calls of regions, where a region's program is right and fast.
+"""Replaces groups of nodes by calls of regions, if the region's program is correct and faster.
 
-If a large program is not faster than what would run in its place, its operators are tried again as smaller ones: what is
-faster in parts is then taken, and the rest stays with the rest's compiler.
+If a large program is not faster than the rest's compiler, its operators are tried again in smaller programs. The faster programs are taken. The other
+operators remain for the rest's compiler.
 """
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ log = logging.getLogger("mica.torch")
 @dataclass
 class Weights:
     static: set   # names of placeholders that are weights
-    known: dict   # name -> the tensor behind it, where that is known
+    known: dict   # name -> real tensor, if known
 
 
 def _turns(parts, options):
-    """How many sizes of programs may be tried, as the largest group is."""
+    """Number of sizes of programs to try, given the largest group."""
     largest = max((g.program.operators for g in parts.groups), default=0)
     return 1 + sum(most < largest for most in options.max_ops[1:])
 
 
 def fuse(gm, weights, kind, target, options, report, whole=None):
-    """Changes gm. Gives the regions that it calls. whole: inductor.Later of the graph as it is, which may be compiled beside a search."""
+    """Changes gm, and returns the regions that it calls. whole: inductor.Later of the original graph, which may be compiled during a search."""
     regions, budget, seconds = [], None, seconds_of(options, len(report.nodes), kind)
     for turn, most in enumerate(options.max_ops):
         if turn and not any(n.meta.get("mica_tried", 0) > most for n in gm.graph.nodes):
             continue
         static = {n for n in gm.graph.nodes if n.op == "placeholder" and n.name in weights.static}
-        # "live" weights are part of the programs: then no node counts as prepared.
+        # Views of "live" weights are computed in the programs, so no node counts as prepared.
         parts, prepared = partition(gm.graph, static if options.weights == "copy" else set(), kind, options.min_ops, options.min_work, most)
         if not options.buckets:
             _leave_dynamic(parts)
@@ -54,7 +54,7 @@ def fuse(gm, weights, kind, target, options, report, whole=None):
         regions += _one_turn(gm, parts, prepared, weights, target, options, report, budget, whole)
     report.seconds = budget.spent
     for region in budget.late:
-        region.taken = None  # another graph has time of its own
+        region.taken = None  # another graph has its own time
     if regions:
         gm.recompile()
     return regions
@@ -86,8 +86,7 @@ def _say_reasons(parts, prepared, report):
 
 
 def _own_copies(gm, group, shared):
-    """The group's nodes with copies of the shared ones among those that it reads through, so that each belongs to one group. Constants
-    that rows read the number of are such too."""
+    """The group's nodes, with copies of shared views and of constants whose numbers rows read, so that each node belongs to one group."""
     made, own = {}, []
 
     def copy(arg, before, user):
@@ -113,7 +112,7 @@ def _one_turn(gm, parts, prepared, weights, target, options, report, budget, who
     if not parts.groups:
         return []
     sets = [_own_copies(gm, g, prepared) for g in parts.groups]
-    gm.graph.eliminate_dead_code()  # what there are only copies of now
+    gm.graph.eliminate_dead_code()  # removes nodes that were replaced by copies
     order = {n: i for i, n in enumerate(gm.graph.nodes)}
     fuse_by_partitions(gm, [dict.fromkeys(sorted(s, key=order.get)) for s in sets], prefix="mica_", always_return_tuple=True)
     for node in gm.graph.nodes:
@@ -129,7 +128,7 @@ def _one_turn(gm, parts, prepared, weights, target, options, report, budget, who
 
 
 def _as_needed(module, call):
-    """The nodes of a group in the order in which its results need them, so that equal groups are equal modules, whatever order torch has."""
+    """Orders the nodes of a group as its results need them, so that equal groups are equal modules, independent of torch's order."""
     before = [n for n in module.graph.nodes if n.op == "placeholder"]
     end = next(n for n in module.graph.nodes if n.op == "output")
     order, todo = {}, list(reversed(end.all_input_nodes))
@@ -150,13 +149,13 @@ def _as_needed(module, call):
 
 
 class _Maker:
-    """Makes regions of the submodules that groups are now, each distinct one once."""
+    """Makes regions of the groups' submodules, one for each distinct group."""
 
     def __init__(self, gm, weights, target, options, report, budget, whole):
         self.gm, self.weights, self.target, self.options, self.report, self.budget, self.whole = gm, weights, target, options, report, budget, whole
         self.base = len(report.programs)
-        self.texts, self.shares = [], {}  # of groups; text -> its weight in the turn
-        self.undecided = set()  # texts that wait for a decision
+        self.texts, self.shares = [], {}  # texts of groups; text -> weight in the turn
+        self.undecided = set()  # texts without a decision
         self.first = {}  # key of a region -> the name of its first program in this graph
 
     def region(self, k):
@@ -165,7 +164,7 @@ class _Maker:
         return node, Region(f"program {self.base + k}", _with_strides_of(getattr(self.gm, node.target), node.args), static, self.target, self.options)
 
     def weights_of(self, groups):
-        """Weights of the distinct programs that are not known from before. Groups of different nodes may have the same text."""
+        """Weights of the distinct programs without a decision. Groups of different nodes may have the same text."""
         regions = [self.region(k)[1] for k in range(len(groups))]
         self.texts = [region.text() or region.key() for region in regions]
         self.shares = weights_of([(text, bound_of(group.program)) for text, group in zip(self.texts, groups)])
@@ -174,10 +173,10 @@ class _Maker:
         return [w for text, w in self.shares.items() if text in self.undecided]
 
     def replace(self, k, group):
-        """A call of the region in place of the submodule, or the nodes again; gives the region that is called."""
+        """Replaces the submodule by a call of its region, or by its nodes. Returns the region if it is called."""
         node, own = self.region(k)
-        taken = Taken(own.name, group.program.operators, group.program.text)  # of this graph, which may leave it in the end
-        key, region = library.register(own)  # one of another graph, where that has the same
+        taken = Taken(own.name, group.program.operators, group.program.text)  # decision for this graph
+        key, region = library.register(own)  # another graph's region, if that is the same
         if region.taken is None:
             self._decide(region, node, taken, self.texts[k])
         taken.like(region.taken)
@@ -202,19 +201,19 @@ class _Maker:
         self.report.judged += 1
         with self.budget.program(weight, first):
             _decide(region, {p: known[a.name] for p, a in zip(region.placeholders, node.args) if a.name in known})
-        region.whole = None  # the region may outlive the graph
+        region.whole = None  # drops the reference, as the region may outlive the graph
         log.info("%s", region.taken.line())
 
 
 def _with_strides_of(module, args):
-    """The group's nodes, whose placeholders know the strides of what comes to them. Regions that were taken before give dense results."""
+    """The group's nodes, with the strides of the arguments at its placeholders. Results of regions are dense."""
     for p, a in zip((n for n in module.graph.nodes if n.op == "placeholder"), args):
         p.meta["val"] = a.meta.get("val")
     return module
 
 
 def _decide(region, known):
-    """Compiles the region's program and measures it; of a dynamic one, that waits for the first call."""
+    """Compiles the region's program and measures it. For a dynamic region the first call does this."""
     with real_tensors():
         if region.symbol is not None:
             region.taken.sizes = {}
@@ -225,7 +224,7 @@ def _decide(region, known):
 
 
 def _by_inductor(region):
-    """Inductor's code for the region's nodes, made for each number of rows at its first call."""
+    """Inductor's code for the region's nodes, compiled at the first call for each number of rows."""
     compiled = torch.compile(region.module, backend="inductor", dynamic=True)
 
     def call(*args):
@@ -235,7 +234,7 @@ def _by_inductor(region):
 
 
 def _call(gm, node, key, region):
-    """A call of the region in place of the submodule."""
+    """Replaces the submodule by a call of the region."""
     tensors = [a for a in node.args if isinstance(a.meta.get("val"), torch.Tensor)]
     sizes = [a for a in node.args if a not in tensors]
     with gm.graph.inserting_before(node):
@@ -249,7 +248,7 @@ def _call(gm, node, key, region):
 
 
 def _put_back(gm, node, region, tried):
-    """The nodes in place of the submodule. Programs of fewer operators may still take them."""
+    """Replaces the submodule by its nodes. Programs of fewer operators may still take them."""
     values = dict(zip(region.placeholders, node.args))
     with gm.graph.inserting_before(node):
         for n in region.module.graph.nodes:
@@ -264,14 +263,14 @@ def _put_back(gm, node, region, tried):
 
 
 def direct(gm):
-    """The graph as Python, which calls regions without torch's dispatcher."""
+    """The graph as a Python function, which calls regions without torch's dispatcher."""
     mutations.in_place(gm.graph)
     for node in gm.graph.nodes:
         if is_call(node):
             tensors, sizes, key = node.args
             region = library.region(key)
             node.target, node.args = _plain(region), tuple(region.joined(tensors, sizes))
-    return torch.fx.GraphModule(gm, gm.graph).forward  # torch's own is a lazy one, which looks at each call whether it is compiled
+    return torch.fx.GraphModule(gm, gm.graph).forward  # the class of gm may be a lazy one, which tests in each call whether it is compiled
 
 
 def _plain(region):

@@ -1,7 +1,7 @@
-"""A written-out gelu by tanh, found again: x * 0.5 * (tanh((x + x^3 * 0.044715) * sqrt(2 / pi)) + 1) becomes gelu_tanh(x).
+"""Recognizes a written-out gelu: x * 0.5 * (tanh((x + x^3 * 0.044715) * sqrt(2 / pi)) + 1) becomes gelu_tanh(x).
 
-GPT-2 of transformers writes it so. One operator goes into the kernel of the product before it, and nine are too many for the search.
-Lines are those of the emitter, as in norms.py.
+GPT-2 of transformers contains this form. A single operator becomes part of the kernel of the product before it, but nine operators are too many for
+the search. Lines are those of the emitter, as in norms.py.
 """
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ CUBES = (re.compile(rf"pow\({NAME}, 3\)"), re.compile(rf"square\({NAME}\) \* {NA
 
 
 def fold(lines):
-    """The lines with gelu_tanh in place of the last line of each such sequence. norms.live drops lines that nothing uses any more."""
+    """The lines with gelu_tanh in place of the last line of each such sequence. norms.live then drops unused lines."""
     text = {line[0]: line[1] for line in lines}
     found = ((line, _argument(text, line[1])) for line in lines)
     return [line if x is None else (line[0], f"gelu_tanh({x})", (x,), line[3]) for line, x in found]
 
 
 def _with_number(text, name, pattern, number):
-    """The operand of a line that has this number as the other one."""
+    """The first operand of a line of this pattern, if its other operand is this number."""
     m = pattern.fullmatch(text.get(name, ""))
     return m.group(1) if m and math.isclose(float(m.group(2)), number, rel_tol=1e-6) else None
 
 
 def _argument(text, expression):
-    """x where the expression is such a gelu of x."""
+    """x if the expression is such a gelu of x, else None."""
     m = PRODUCT.fullmatch(expression)
     for half, more in (m.groups(), m.groups()[::-1]) if m else ():
         x, tanh = _with_number(text, half, TIMES, 0.5), _with_number(text, more, PLUS, 1)
@@ -40,7 +40,7 @@ def _argument(text, expression):
 
 
 def _is_inner(text, name, x):
-    """(x + x^3 * 0.044715) * sqrt(2 / pi)?"""
+    """Whether a value is (x + x^3 * 0.044715) * sqrt(2 / pi)."""
     both = SUM.fullmatch(text.get(_with_number(text, name, TIMES, math.sqrt(2 / math.pi)), ""))
     if not both or x not in both.groups():
         return False

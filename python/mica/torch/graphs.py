@@ -1,4 +1,4 @@
-"""Graphs of torch: copies of them, views in them, calls of regions, and weights that CUDA graphs read."""
+"""Functions on torch's graphs: copies, views, calls of regions, and weights that CUDA graphs read."""
 from __future__ import annotations
 
 import torch
@@ -9,12 +9,12 @@ from .program import Shapes
 
 
 def is_call(node):
-    """A call of a region."""
+    """Whether the node calls a region."""
     return node.target is torch.ops.mica.run.default
 
 
 def copy_of(gm):
-    """Another module of the same nodes; compilers change theirs."""
+    """A copy of the module, for a compiler that changes its argument."""
     graph = fx.Graph()
     copied = {}
     result = graph.graph_copy(gm.graph, copied)
@@ -27,15 +27,15 @@ def copy_of(gm):
 
 
 def any_strides(graph):
-    """Views that torch may take because of the strides of what is viewed become reshapes: results of programs are dense row by row,
-    where those of the same operators in torch (attention's, say) need not be."""
+    """Replaces views by reshapes. A view is valid for certain strides only. Results of programs are row-major, but those of the same operators in
+    torch, such as attention, need not be."""
     for node in graph.nodes:
         if node.target in (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default):
             node.target = torch.ops.aten.reshape.default
 
 
 def without_empty(graph):
-    """Concatenations of what has elements: of what has none, as partial rotations of whole heads make it, there is nothing to join."""
+    """Removes operands without elements from concatenations. Partial rotations of whole heads have such operands."""
     for node in graph.nodes:
         if node.target is torch.ops.aten.cat.default:
             kept = [a for a in node.args[0] if not _is_empty(a.meta.get("val"))]
@@ -48,7 +48,7 @@ def _is_empty(val):
 
 
 def by_stride(sizes, strides):
-    """The dimensions of a dense tensor, those of the largest strides first; None where it has gaps or shares elements."""
+    """The dimensions of a dense tensor by decreasing stride; None if it has gaps or shared elements."""
     order, apart = sorted(range(len(sizes)), key=lambda d: strides[d], reverse=True), 1
     for d in reversed(order):
         if sizes[d] != 1 and strides[d] != apart:
@@ -66,7 +66,7 @@ def _order_of(val):
 
 
 def keep_strides(gm, before):
-    """Results of gm get the strides that they have in `before`, the same graph as torch runs it: who calls the model may view them."""
+    """Gives results of gm the strides that they have in `before`, the same graph run by torch. Callers may make views that depend on them."""
     (results,), (was,) = (next(n for n in m.graph.nodes if n.op == "output").args for m in (gm, before))
     end = next(n for n in gm.graph.nodes if n.op == "output")
     aten, made = torch.ops.aten, []
@@ -85,7 +85,7 @@ def keep_strides(gm, before):
 
 
 def fresh_weights(run, gm, regions):
-    """A replayed CUDA graph reads copies of weights where they were: copies of changed weights are updated before it."""
+    """A function that updates copies of changed weights in place before it calls `run`. A replayed CUDA graph reads them at the same address."""
     placeholders = {n: i for i, n in enumerate(n for n in gm.graph.nodes if n.op == "placeholder")}
     by_key = {r.key(): r for r in regions}
     prepared = []

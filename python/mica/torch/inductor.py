@@ -1,4 +1,4 @@
-"""Compiles a graph with Inductor, in the mode that the user asked for."""
+"""Compiles a graph with Inductor in the user's mode."""
 from __future__ import annotations
 
 import functools
@@ -19,17 +19,17 @@ def settings_of(mode):
 
 @functools.cache
 def in_graphs(mode):
-    """Whether calls run as CUDA graphs in this mode."""
+    """Whether this mode uses CUDA graphs."""
     return bool(settings_of(mode).get("triton.cudagraphs"))
 
 
 _compilations = itertools.count()
-compilations = 0  # of this process
+compilations = 0  # number of compilations in this process
 
 
 def compile(gm, inputs, mode, static=()):
-    """A function of the graph's inputs. gm becomes Inductor's. static: places of inputs that stay where they are, which CUDA graphs do
-    not copy. (compile_fx itself knows only of those that Dynamo told it of, and is asked here from within a compilation.)"""
+    """A function of the graph's inputs. Inductor may change gm. static: positions of inputs with a fixed address, which CUDA graphs do not copy.
+    compile_fx knows only those that Dynamo reported, and this function runs within a compilation."""
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
     def inner(graph, example_inputs, **kwargs):
@@ -41,7 +41,7 @@ def compile(gm, inputs, mode, static=()):
 
 
 def compile_alone(module, examples, mode, static=()):
-    """The same of a module with real tensors, outside of what traces. CUDA graphs are left to who calls."""
+    """The same for a module and real tensors, outside of tracing. It does not use CUDA graphs; the caller may."""
     graph = fx.Graph()
     graph.output(graph.graph_copy(module.graph, {}))
     for n in graph.nodes:
@@ -51,14 +51,13 @@ def compile_alone(module, examples, mode, static=()):
 
 
 def may_run_beside(device, mode):
-    """Whether Inductor may compile while a program is searched and raced on the device: not if it measures kernels itself, nor beside a race that
+    """Whether Inductor may compile during the search and race of a program for the device. It may not if it measures kernels itself, or if the race
     needs the CPU."""
     return device.type == "cuda" and not settings_of(mode).get("max_autotune")
 
 
 class Later:
-    """A result of `make`, made once: when it is asked for, or before that, if there was time for it. `make` is called once, and who asks for the
-    result hears of its exception."""
+    """The result of `make`, which is called once: when the result is needed, or earlier if there is time. Its exception is raised by `get`."""
 
     def __init__(self, make):
         self._make, self._made, self._error = make, None, None

@@ -1,9 +1,9 @@
-"""Operators that torch knows: what torch.compile and torch.export put into their graphs.
+"""Custom operators of torch, which torch.compile and torch.export keep in their graphs.
 
-mica::run is what the backend puts into a graph that Inductor compiles: a region by its key.
-mica::call is for users: a program's text with its inputs. The text is all there is to it, so an exported program that is saved
-runs in another process, which optimizes the text at its first call or takes it from the cache. It is a JSON string, which is one line:
-Inductor writes arguments of operators into comments of what it generates for a GPU.
+mica::run runs a region, given by its key. The backend puts it into graphs that Inductor compiles.
+mica::call is for users. Its arguments are the text of a program and its inputs, so a saved exported program runs in another process. That process
+optimizes the text at its first call, or loads it from the cache. The text is a JSON string on one line, because Inductor writes arguments of
+operators into comments of GPU code.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from . import engine
 from .options import options_of
 
-_regions = {}   # key -> Region, for as long as the process lives: compiled code names them
+_regions = {}   # key -> Region, to the end of the process, because compiled code contains keys
 
 
 def register(new):
@@ -24,7 +24,7 @@ def register(new):
 
 
 def is_decided(key):
-    """A region of this key is there, and what became of its program is known."""
+    """Whether a region of this key exists and its program is decided."""
     found = _regions.get(key)
     return found is not None and found.taken is not None
 
@@ -34,7 +34,7 @@ def region(key):
 
 
 def _run(tensors, sizes, key):
-    """A region of a compiled graph. tensors and sizes: its arguments, in order, apart."""
+    """Runs a region of a compiled graph. tensors, sizes: its tensor arguments and its integer arguments, each in order."""
     found = _regions[key]
     return owned(found(*found.joined(tensors, sizes)), tensors)
 
@@ -45,7 +45,7 @@ def _like_run(tensors, sizes, key):
     return [torch.empty(o.shape, dtype=o.dtype, device=o.device) for o in out]
 
 
-# A model calls it many times, and torch.library.custom_op has four times as much work around a call.
+# A model calls it many times, and torch.library.custom_op has four times the overhead.
 _operators = torch.library.Library("mica", "FRAGMENT")
 _operators.define("run(Tensor[] tensors, SymInt[] sizes, str key) -> Tensor[]")
 _operators.impl("run", _run, "CompositeExplicitAutograd")
@@ -53,7 +53,8 @@ torch.library.register_fake("mica::run", _like_run, lib=_operators)
 
 
 def owned(outputs, inputs):
-    """An operator gives no argument back: nodes that run instead of a program may."""
+    """The outputs, with copies of those that share storage with inputs or earlier outputs. An operator must not return an argument, but nodes that
+    run in place of a program may."""
     taken = {t.untyped_storage()._cdata for t in inputs}
     out = []
     for o in outputs:
@@ -70,8 +71,8 @@ _programs, _lock = {}, threading.Lock()
 
 @torch.library.custom_op("mica::call", mutates_args=())
 def call(tensors: list[torch.Tensor], program: str, options: str) -> list[torch.Tensor]:
-    """The results of a program of Mica's language on tensors, in the order of its inputs. program: its text, a JSON string. options: as of
-    the backend, a JSON object."""
+    """Runs a program in Mica's language. tensors: its inputs in order. program: its text as a JSON string. options: those of the backend as a JSON
+    object."""
     target = engine.target_of(tensors[0].device) if tensors else "cpu"
     key = (program, options, target)
     with _lock:

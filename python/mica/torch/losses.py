@@ -4,7 +4,7 @@ from __future__ import annotations
 from .emit import MOST_WHOLE, WHOLE, Cannot, number
 from .ops import UNITS, row
 
-NONE, MEAN, SUM = range(3)  # torch's numbers of reductions
+NONE, MEAN, SUM = range(3)  # torch's numbers for the argument `reduction`
 
 
 def reduced(e, x, reduction):
@@ -22,7 +22,7 @@ def l1(e, x, y, reduction=MEAN):
 
 
 def bent(e, x, y, at, scale):
-    """A parabola below `at`, a line above: of the difference d and its part m below, scale (m m / 2 + at (d - m))."""
+    """A loss that is quadratic up to the difference `at`, and linear above: scale (m m / 2 + at (d - m)) with d = |x - y| and m = min(d, at)."""
     d = e.binary("abs({0} - {1})", x, y)
     m = e.unary(f"clamp({{0}}, 0, {number(at)})", d)
     return e.binary(f"(square({{1}}) * 0.5 + ({{0}} - {{1}}) * {number(at)}) * {number(scale)}", d, m)
@@ -45,7 +45,7 @@ def soft_margin(e, x, y, reduction=MEAN):
 
 @row("aten.binary_cross_entropy.default", kinds=[UNITS])
 def binary_cross_entropy(e, x, y, weight=None, reduction=MEAN):
-    """torch limits the logarithms to -100."""
+    """binary_cross_entropy, with logarithms of at least -100 as in torch."""
     loss = e.binary("neg({1} * clamp(log({0}), -100, inf) + (1 - {1}) * clamp(log(1 - {0}), -100, inf))", x, y)
     return reduced(e, loss if weight is None else e.binary("{0} * {1}", loss, weight), reduction)
 
@@ -59,12 +59,12 @@ def binary_cross_entropy_with_logits(e, x, y, weight=None, pos_weight=None, redu
     return reduced(e, loss if weight is None else e.binary("{0} * {1}", loss, weight), reduction)
 
 
-LEAST = {"f16": 6e-8}  # positive numbers; of the others that of f32
+LEAST = {"f16": 6e-8}  # a small positive number by dtype; other dtypes use that of f32
 
 
 @row("aten.xlogy.Tensor")
 def xlogy(e, x, y):
-    """x log(x) with 0 of 0, as kl_div has it of probabilities. For different tensors 0 log(0) and x log(0) would differ."""
+    """x log(x), which is 0 for 0, as in kl_div of probabilities. Different operands are refused, because x log(0) is not 0."""
     if x != y:
         raise Cannot("xlogy of two tensors")
     return e.unary(f"{{0}} * log(clamp({{0}}, {number(LEAST.get(x.dtype, 1.2e-38))}, inf))", x)

@@ -1,7 +1,8 @@
-"""Masks of attention, before programs are taken.
+"""Simplifies masks of attention before programs are taken.
 
-A mask that depends on no input is known when a graph is compiled. transformers makes such ones of positions in every call: all shown, or those up
-to each row. Attention then needs none, or is causal, and kernels skip what is hidden. Other masks are made once for all layers.
+A mask that depends on no input is known when a graph is compiled. transformers computes such masks from positions in every call. If the mask shows
+all elements, it is removed. If row i shows the elements up to i, attention becomes causal, and kernels skip hidden tiles. Other masks are computed
+once for all layers.
 """
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ from torch import fx
 from .attention import only_softmax
 from .ops import ATTENTION, constant, is_light, name_of
 
-MOST = 1 << 26  # elements of a mask that is looked at
+MOST = 1 << 26  # largest number of elements of a mask that is examined
 GONE = "a mask that attention needs no more"
 SHARED = "a mask that several layers share, made once"
-LOW = -1e4      # what is added at most where an element is hidden
+LOW = -1e4      # largest addend of a hidden element
 
 
 def simplify(graph):
-    """Attention whose mask is constant gets a form without one where there is such a form. Gives the nodes that nobody reads any more."""
+    """Removes constant masks from attention if there is an equivalent form without a mask. Returns the nodes that became unused."""
     before = list(graph.nodes)
     known, seen = _constants(graph), {}
     for node in list(graph.nodes):
@@ -46,16 +47,16 @@ def _form_of(mask, seen):
 
 
 def _has_rows(node, mask):
-    """The mask has a row for each query. One row that is repeated hides the same keys of all."""
+    """Whether the mask has a row for each query. A single row hides the same keys from all queries."""
     queries, keys = (a.meta["val"].shape[-2] for a in node.args[:2])
     rows = mask.meta["val"].shape[-2:]
     return isinstance(queries, int) and isinstance(keys, int) and tuple(rows) == (queries, keys)
 
 
 def _adds_nothing(node, known, seen):
-    """True if the node adds a mask of zeros to scores. torch writes attention so if it has no kernel for it.
+    """Whether the node adds a mask of zeros to scores, as torch does in an attention for which it has no kernel.
 
-    Only softmaxes read such a sum: it is no result of the graph.
+    Only softmaxes may read the sum, and it may not be a result of the graph.
     """
     scores, mask = node.args
     if node.kwargs or not isinstance(mask, fx.Node) or mask not in known or not isinstance(scores, fx.Node) or scores in known:
@@ -67,7 +68,7 @@ def _adds_nothing(node, known, seen):
 
 
 def _places(node):
-    """The arguments of attention that hold its mask and the flag `is_causal`: a position each, or a keyword. None: it takes no mask."""
+    """Position or keyword of the mask and of the flag `is_causal` among the arguments of an attention. None: it takes no mask."""
     if node.op != "call_function" or name_of(node.target) not in ATTENTION:
         return None
     at = {a.name: a.name if a.kwarg_only else i for i, a in enumerate(node.target._schema.arguments)}
@@ -89,7 +90,7 @@ def _set(node, place, value):
 
 
 def _pure(node):
-    """Its result depends on its arguments alone, which it does not change."""
+    """Whether the node's result depends on its arguments only, and it does not change them."""
     target = node.target
     return isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in target.tags
 
@@ -106,7 +107,7 @@ def _constants(graph):
 
 
 def _value(node):
-    """The tensor, made on the CPU."""
+    """The node's value, computed on the CPU."""
     from .region import real_tensors
     made, todo = {}, [node]
     with real_tensors():
@@ -127,7 +128,7 @@ def _value(node):
 
 
 def _form(mask):
-    """"all" where each element is shown, "causal" where row i shows those up to i, "" for other masks."""
+    """"all" if the mask shows every element, "causal" if row i shows elements 0 to i, "" for other masks."""
     from .region import real_tensors
     with real_tensors():
         shown, hidden = (mask, ~mask) if mask.dtype is torch.bool else (mask == 0, mask <= LOW)
@@ -140,7 +141,7 @@ def _form(mask):
 
 
 def _share(graph):
-    """Keeps the first of equal nodes that masks are made of."""
+    """Merges equal nodes from which masks are computed."""
     first, same = {}, {}
     for node in _of_masks(graph):
         args = fx.map_arg((node.args, node.kwargs), lambda a: same.get(a, a))

@@ -1,4 +1,4 @@
-"""Is a program right, and is it faster? On random tensors of the real shapes, alternating with what would run in its place."""
+"""Checks and times programs on random tensors of the real shapes, alternating with the code that would run in their place."""
 from __future__ import annotations
 
 import contextlib
@@ -15,23 +15,23 @@ from mica import _mica
 
 from .graphs import by_stride
 
-# Relative norm of the difference to eager, per dtype of the result.
+# Allowed relative norm of the difference to eager mode, by dtype of the result.
 TOLERANCE = {getattr(torch, row["array"]): row["tolerance"] for row in _mica.dtypes if hasattr(torch, row["array"])}
-SAMPLE = 500  # microseconds of calls that are timed together
-LEAST = 1e-3  # positive number: among many some would be zero, whose logarithm is not finite
-CHUNK = 1 << 26  # elements that are compared at a time, as they become 64 bits wide
+SAMPLE = 500  # microseconds of the calls in one sample
+LEAST = 1e-3  # smallest positive input: some random numbers would be 0 otherwise, and log(0) is not finite
+CHUNK = 1 << 26  # elements that are compared at a time in 64 bits
 
 
-ANY, POSITIVE, UNIT = "any", "positive", "from 0 to 1"  # spans of numbers
+ANY, POSITIVE, UNIT = "any", "positive", "from 0 to 1"  # ranges of random numbers
 
 
 def example(t, shape, strides, generator, span=ANY, limits=(0, 0)):
-    """Random elements of t's kind, with these strides where they are dense; weights (matrices without a batch) as small as those of a
-    network are. span: of the numbers. limits: the least and the largest whole number. They are drawn where the generator is."""
+    """A random tensor of t's dtype, with these strides if they are dense. Matrices without a batch are taken for weights, with numbers as small as in
+    a network. span: range of the numbers. limits: least and largest integer. The generator's device draws the numbers."""
     where = generator.device
     if t.dtype is torch.bool:
         x = torch.rand(shape, generator=generator, device=where) < 0.5
-        if x.ndim:  # no row is hidden whole, whether true hides or shows
+        if x.ndim:  # no row is hidden completely, for either meaning of true
             x[..., :1], x[..., 1:2] = True, False
     elif t.is_floating_point():
         x = torch.randn(shape, generator=generator, device=where)
@@ -48,7 +48,7 @@ def example(t, shape, strides, generator, span=ANY, limits=(0, 0)):
 
 
 def generator(device, seed=1):
-    """Random numbers are drawn where tensors lie: those of gigabytes take seconds on a CPU."""
+    """A generator on the device of the tensors, because drawing gigabytes on a CPU takes seconds."""
     return torch.Generator(device).manual_seed(seed)
 
 
@@ -65,28 +65,28 @@ def distance(got, want):
     return off, scale
 
 
-MARGIN = 4  # random inputs are one case of many: on others elements may be so many times as far off
+MARGIN = 4  # factor: on other inputs, differences may be larger than on these random ones by it
 
 
 def off_alone(got, want, close):
-    """How many elements differ from eager's by more than a MARGIN-th of what close = (relative, absolute) allows, as torch.allclose has it."""
+    """Number of elements whose difference to eager mode exceeds 1 / MARGIN of the limit close = (relative, absolute) of torch.allclose."""
     relative, absolute = (c / MARGIN for c in close)
     pairs = ((g, w) for a, b in zip(got, want) for g, w in zip(a.reshape(-1).split(CHUNK), b.reshape(-1).split(CHUNK)))
     return sum(int((~torch.isclose(g, w, rtol=relative, atol=absolute)).sum()) for g, w in pairs)
 
 
 def accepted(dtype, tolerance=0.0):
-    """The relative norm of a difference to eager that a result may have. tolerance: of all dtypes, 0 for that of each."""
+    """Allowed relative norm of a result's difference to eager mode. tolerance: limit for all dtypes; 0: by dtype."""
     return tolerance or TOLERANCE.get(dtype, TOLERANCE[torch.float32])
 
 
 def _times(part, most):
-    """How many times what is accepted a difference is. Whole numbers are to be equal."""
+    """Difference divided by the allowed one. Integers must be equal."""
     return part / most if most else math.inf if part else 0.0
 
 
 def difference(got, want, tolerance=0.0):
-    """The relative norm of a difference and what is accepted, of the result that comes closest to that or exceeds it most."""
+    """(relative norm of the difference, limit) of the result for which their ratio is largest."""
     worst, limit = 0.0, accepted(want[0].dtype, tolerance)
     for g, w in zip(got, want):
         most = accepted(w.dtype, tolerance)
@@ -94,14 +94,14 @@ def difference(got, want, tolerance=0.0):
             return math.inf, most
         off, scale = distance(g, w)
         part = off / scale if scale > 0 else off
-        part = part if part == part else math.inf  # a NaN is no part of anything
+        part = part if part == part else math.inf  # NaN counts as infinite
         if _times(part, most) > _times(worst, limit):
             worst, limit = part, most
     return worst, limit
 
 
 def time_calls(f, n, device):
-    """Microseconds of one call of n, one after the other; on a GPU from the first kernel's beginning to the last one's end."""
+    """Microseconds of one call, from n calls in sequence. On a GPU the time is that from the start of the first kernel to the end of the last."""
     if device.type == "cuda":
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
@@ -117,7 +117,7 @@ def time_calls(f, n, device):
 
 
 def captured(f):
-    """A call of f as a CUDA graph: the kernels without the time that the host takes to launch them."""
+    """f captured as a CUDA graph, so that its time does not include launches by the host."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -125,7 +125,7 @@ def captured(f):
             f()
     stream.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):  # what other threads do meanwhile is theirs
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):  # CUDA calls of other threads do not disturb it
         kept = f()
 
     def replay():
@@ -134,11 +134,11 @@ def captured(f):
     return replay
 
 
-PAUSE = 1e-3  # seconds between two questions for the turn, as in src/gpu/turn.c
+PAUSE = 1e-3  # seconds between two tries to get the turn, as in src/gpu/turn.c
 
 
 class _Turn(threading.local):
-    """State of this thread: whether it has the turn, and the seconds that it has waited for turns."""
+    """State of this thread: whether it has the turn, and its seconds of waiting for turns."""
     held, waited = False, 0.0
 
 
@@ -150,7 +150,7 @@ def has_turn():
 
 
 def clock():
-    """Seconds of this thread without those in which it, or a race of this process, waited for a turn."""
+    """Time in seconds, without the time in which this thread, or a race of this process, waited for a turn."""
     return time.monotonic() - _turn.waited - _mica.turn_waited()
 
 
@@ -165,7 +165,7 @@ def _is_busy(f):
 
 
 def _opened(path):
-    """The file with the lock; None without a path, or where it cannot be opened."""
+    """The opened lock file; None without a path, or if it cannot be opened."""
     try:
         return open(path, "a", encoding="utf-8") if path else None
     except OSError:
@@ -174,16 +174,16 @@ def _opened(path):
 
 @contextlib.contextmanager
 def turn():
-    """Processes with the same $MICA_GPU_LOCK use the GPU one after the other, as races do (src/gpu/turn.c). A turn within a turn is part of it.
-    Without the variable, or where its file cannot be opened, nobody waits. No search may begin within a turn: its race would wait for the turn,
-    and so for itself. `engine.compile` refuses that."""
+    """Context in which no other process with the same $MICA_GPU_LOCK uses the GPU, as in races (src/gpu/turn.c). A turn within a turn is part of the
+    outer one. Without the variable, or if its file cannot be opened, nothing waits. A search within a turn would wait for the same turn forever, so
+    `engine.compile` refuses it."""
     f = None if _turn.held else _opened(os.environ.get("MICA_GPU_LOCK"))
     if f is None:
         yield
         return
     with f:
         begin = time.monotonic()
-        while _is_busy(f):  # who waits within flock would always come before who asks again and again, as races do
+        while _is_busy(f):  # no blocking flock: it would always win against races, which only try again and again
             time.sleep(PAUSE)
         _turn.waited += time.monotonic() - begin
         _turn.held = True
@@ -191,20 +191,20 @@ def turn():
             yield
         finally:
             _turn.held = False
-            fcntl.flock(f, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file open, too
+            fcntl.flock(f, fcntl.LOCK_UN)  # closing is not enough if a forked process has the file open
 
 
 def turn_on(device):
-    """The turn, where the device is a GPU."""
+    """The turn if the device is a GPU, else an empty context."""
     return turn() if device.type == "cuda" else contextlib.nullcontext()
 
 
 def race(a, b, device, graphs=False, seconds=0.5):
-    """Median microseconds of a call of a and of b, by turns. graphs: both as CUDA graphs; else with the host's time, where that is what
-    a loop of calls waits for."""
+    """Median microseconds of a call of a and of b, measured by turns. graphs: both are captured as CUDA graphs. Otherwise the time of the host counts
+    if it is longer than that of the kernels."""
     if device.type != "cuda":
         return _race(a, b, device, graphs, seconds)
-    with torch.cuda.device(device), turn():  # streams and events are those of the current one
+    with torch.cuda.device(device), turn():  # streams and events belong to the current device
         return _race(a, b, device, graphs, seconds)
 
 

@@ -1,8 +1,8 @@
-"""Changes in place of a graph's inputs, such as the write of a cache.
+"""In-place changes of a graph's inputs, such as updates of a cache.
 
-AOTAutograd makes values of them, and ends the graph with one aten.copy_ for each input that changes. Inductor turns the pair of an
-index_copy and its copy_ into a write of the rows alone. A graph that runs as Python is rewritten here to the same effect.
-A program of Mica changes no tensor.
+AOTAutograd replaces them by operators with new results, and ends the graph with one aten.copy_ for each changed input. Inductor compiles an
+index_copy and its copy_ to a write of the changed rows only. This module rewrites graphs that run as Python in the same way. A program of Mica
+changes no tensor.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 aten = torch.ops.aten
 
-# Operators whose first argument may be written in place, where nothing reads the old value later.
+# Operators that may write to their first argument in place, if nothing reads the old value later.
 IN_PLACE = {
     aten.index_copy.default: aten.index_copy_.default, aten.index_put.default: aten.index_put_.default,
     aten.index_add.default: aten.index_add_.default, aten.index_fill.int_Scalar: aten.index_fill_.int_Scalar,
@@ -22,13 +22,13 @@ IN_PLACE = {
 
 
 def writes(node):
-    """An operator that changes an argument."""
+    """Whether the node's operator changes an argument."""
     schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
     return schema is not None and schema.is_mutable
 
 
 def is_last_write(node):
-    """The copy_ of an input that AOTAutograd puts at the end of a graph."""
+    """Whether the node is the copy_ to an input that AOTAutograd puts at the end of a graph."""
     return node.target is aten.copy_.default and node.args[0].op == "placeholder"
 
 
@@ -38,7 +38,7 @@ def written(graph):
 
 
 def is_regular(graph):
-    """Every change is a last write: what reads an input reads it before."""
+    """Whether every change is a last write, so that all reads of an input precede its change."""
     ended, changed = False, written(graph)
     for node in graph.nodes:
         if node.op != "call_function":
@@ -52,14 +52,14 @@ def is_regular(graph):
 
 
 def to_the_end(graph):
-    """Moves the last writes behind all other nodes: a sort by data alone does not know that they come last."""
+    """Moves the last writes behind all other nodes, because a topological sort may place them earlier."""
     end = next(n for n in graph.nodes if n.op == "output")
     for node in [n for n in graph.nodes if n.op == "call_function" and is_last_write(n)]:
         end.prepend(node)
 
 
 def _may_alias(node):
-    """The result may be a view of an argument. Results of programs never are."""
+    """Whether the result may be a view of an argument. Results of programs never are."""
     if node.op != "call_function":
         return node.op != "output"
     if node.target is operator.getitem:
@@ -69,7 +69,7 @@ def _may_alias(node):
 
 
 def _readers(node, but=None):
-    """Nodes that read the elements of this one, also through views; `but` is not asked."""
+    """Nodes other than `but` that read the elements of this one, also through views."""
     for user in node.users:
         if user is not but:
             yield user
@@ -78,7 +78,7 @@ def _readers(node, but=None):
 
 
 def _chain(write):
-    """Operators from the input to the value that is written to it, each of which changes the one before; [] where that is not so."""
+    """Operators from the input to the value that is written to it, each a change of the previous one's result; [] if there is no such chain."""
     found, node = [], write.args[1]
     while node is not write.args[0]:
         if not isinstance(node, torch.fx.Node) or node.target not in IN_PLACE or not isinstance(node.args[0], torch.fx.Node):
@@ -89,27 +89,27 @@ def _chain(write):
 
 
 def _fits(node):
-    """The result has the shape and dtype of the argument that it would be written to."""
+    """Whether the result has the shape and dtype of the argument to which it would be written."""
     made, base = node.meta["val"], node.args[0].meta["val"]
     return made.shape == base.shape and made.dtype == base.dtype
 
 
 def _reads_old(write, node, order):
-    """Somebody reads the value before `node` when it has changed it, or `node` itself reads it by another argument too."""
+    """Whether a node reads the old value after `node` has changed it, or `node` reads it by another argument too."""
     base = node.args[0]
     readers = list(_readers(base, write))
     return base in node.args[1:] or readers.count(node) > 1 or any(order[r] > order[node] for r in readers)
 
 
 def _is_safe(write, chain, order):
-    """Nobody reads an old value too late, and the result of the graph is none of the values."""
+    """Whether no node reads an old value too late, and no value of the chain is a result of the graph."""
     if not all(_fits(n) for n in chain) or any(_reads_old(write, n, order) for n in chain):
         return False
     return not any(r.op == "output" for r in _readers(chain[-1], write))
 
 
 def in_place(graph):
-    """Writes inputs in place where that gives the same results. The number of copies of whole inputs that this saves."""
+    """Rewrites changes of inputs to in-place operators if the results are the same. Returns the number of copies of whole inputs that this saves."""
     order, saved = {n: i for i, n in enumerate(graph.nodes)}, 0
     for write in [n for n in graph.nodes if n.op == "call_function" and is_last_write(n)]:
         chain = _chain(write)

@@ -1,8 +1,8 @@
-"""Written-out norms, found again: x * rsqrt(mean(x * x) + eps) becomes rms_norm(x, eps=eps).
+"""Recognizes written-out norms: x * rsqrt(mean(x * x) + eps) becomes rms_norm(x, eps=eps).
 
-The same in exact arithmetic, so the search could do without. But a norm that is one operator keeps its mean of squares in 32
-bits, as the model meant where it widened x before (ops.to_copy drops that cast), and it is shorter for the search.
-Lines are those of the emitter: (name, expression, names used, extents). `live` drops lines that nothing uses any more.
+Both are equal in exact arithmetic. But the operator rms_norm has its mean of squares in 32 bits, as in models that widen x before (ops.to_copy drops
+that cast). A single operator also makes the search shorter.
+Lines are those of the emitter: (name, expression, names used, extents). `live` drops unused lines.
 """
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _norm(by_name, x, root, sign, shape):
 
 
 def live(lines, wanted):
-    """The lines that the wanted names need, in order. A line names those of two results that are needed."""
+    """The lines that the wanted names need, in order. A line with two results names only the needed ones."""
     need, kept = set(wanted), []
     for name, text, args, shape in reversed(lines):
         names = [name, f"{name}_at"] if text.startswith("topk(") else [name]

@@ -1,11 +1,10 @@
-"""Operators of ATen as programs of Mica: one row an operator.
+"""The operator table: a row for each operator of ATen that Mica's language can express.
 
-A row is a function of the emitter and of the operator's arguments as torch's schema orders them, tensors as values. It
-returns a value (or a list of them), or raises Cannot with the reason. Whether a node can be taken is asked of the same row:
-it is tried on inputs of the node's shapes (`partition.py`), so there is no second list of what is supported.
+A row is a function. Its arguments are the emitter and the operator's arguments in the order of torch's schema, with values for tensors. It returns a
+value or a list of values, or raises Cannot with the reason. To decide whether a node can be taken, `partition.py` calls the row for inputs of the
+node's shapes. So there is no separate list of supported operators.
 
-Operators that are views move no element (VIEWS): programs of views alone are not worth a kernel. The rows of masks and
-attention are in `attention.py`.
+Views (VIEWS) move no elements, so a program of views alone needs no kernel. Other rows are in attention.py, choice.py, losses.py and the like.
 """
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ from mica import _mica
 from .emit import CONDITIONS, Cannot, Value, axis, flag, number
 
 ROWS = {}
-# Names in ROWS; what a row says of them beside. HIDES: rows that are given the node, as they depend on who reads it. EXTENTS: rows whose numbers
-# that depend on a dynamic extent are extents of their tensors, which they do not read. UNITS: rows whose eager mode stops at numbers outside 0 to 1.
+# Kinds of rows, as sets of names in ROWS. HIDES: the row gets the node as an argument, because it depends on the node's users. EXTENTS: numbers that
+# depend on a dynamic extent are extents of the row's tensors, and it does not use them. UNITS: eager mode raises an error outside of 0 to 1.
 VIEWS, PRODUCTS, SOFTMAX, CASTS, ATTENTION, HIDES, ZEROS, EXTENTS, UNITS = (set() for _ in range(9))
-READS_NUMBERS = {"aten.where.self"}  # of constant tensors
-COMPARES = {f"aten.{op}.Scalar" for op in ("eq", "ne", "lt", "le", "gt", "ge")}  # with a number: of a weight, a mask that is made once
-CONSTANTS = {  # operators without a row, whose number those read
+READS_NUMBERS = {"aten.where.self"}  # rows that read the number of a constant tensor
+COMPARES = {f"aten.{op}.Scalar" for op in ("eq", "ne", "lt", "le", "gt", "ge")}  # with a number; for a weight, the mask is computed once
+CONSTANTS = {  # operators without a row that make constant tensors
     "aten.scalar_tensor.default": lambda x: x, "aten.full.default": lambda shape, x: x,
     "aten.zeros.default": lambda shape: 0, "aten.ones.default": lambda shape: 1}
 
@@ -41,20 +40,21 @@ def row(*names, kinds=()):
 
 
 def name_of(target):
-    """aten.mm.default, as in ROWS; None where it is no operator."""
+    """Name of an operator as in ROWS, such as aten.mm.default; None if the target is no operator."""
     if target is operator.getitem:
         return "getitem"
     return str(target) if hasattr(target, "_schema") else None
 
 
 def constant(arg):
-    """The number that an argument is, where a constant tensor of torch's is all that it is."""
+    """The number in a constant tensor of torch, else None."""
     name = name_of(arg.target) if isinstance(arg, fx.Node) and arg.op == "call_function" and not arg.all_input_nodes else None
     return CONSTANTS[name](*arg.args) if name in CONSTANTS else None
 
 
 def is_light(node):
-    """A view, or a result of one that has several; a choice between two constants, which is but an input (`attention.py`)."""
+    """Whether the node costs no time: a view, a result of a view with several results, or a choice between two constants, which is an input
+    (`attention.py`)."""
     name = name_of(node.target) if node.op == "call_function" else None
     if name in READS_NUMBERS:
         return all(constant(a) is not None for a in node.args[1:])
@@ -65,12 +65,12 @@ NARROW = ("torch.float16", "torch.bfloat16")
 
 
 def narrows(node):
-    """A cast to 16 bits: in a program the value is that narrow already."""
+    """Whether the node is a cast to 16 bits. In a program the value has 16 bits already."""
     return name_of(node.target) in CASTS and str(node.meta["val"].dtype) in NARROW
 
 
 def widens(node):
-    """A cast of 16 bits to 32, which changes no value."""
+    """Whether the node is a cast of 16 bits to 32, which changes no value."""
     return name_of(node.target) in CASTS and str(node.meta["val"].dtype) == "torch.float32" \
         and str(node.all_input_nodes[0].meta["val"].dtype) in NARROW
 
@@ -141,7 +141,7 @@ for _name in ("minimum", "maximum"):
     ROWS[f"aten.{_name}.default"] = (lambda op: lambda e, a, b: e.binary(f"{op}({{0}}, {{1}})", a, b))(_name)
 
 
-MOST_POWER = 64  # that the language computes as products
+MOST_POWER = 64  # largest exponent that becomes products
 
 
 @row("aten.pow.Tensor_Scalar")
@@ -181,7 +181,7 @@ def glu(e, x, dim=-1):
 
 # ---- triangles ----
 def triangle(keeps):
-    """keeps: how the column's number stands to the row's and the diagonal's for elements that stay."""
+    """A row for tril or triu. keeps: condition on column, row and diagonal for elements that stay."""
     def f(e, x, diagonal=0):
         if x.batch is not None and x.batch >= x.ndim - 2:
             raise Cannot("a triangle of a dynamic extent")
@@ -215,7 +215,7 @@ def cumsum(e, x, dim, dtype=None):
     d = axis(dim, x.ndim)
     if d == x.batch:
         raise Cannot("cumsum along the dynamic extent")
-    if x.shape[d] ** 2 >= _mica.extent_limit:  # a program has it as a product with a triangle
+    if x.shape[d] ** 2 >= _mica.extent_limit:  # a program computes it as a product with a triangular matrix
         raise Cannot(f"cumsum of {x.shape[d]} elements")
     e.work += math.prod(x.shape)
     return e.say(f"cumsum({{0}}, dim={d})", [x], x.shape, x.dtype, None, x.batch)
@@ -235,13 +235,13 @@ def softmax(e, x, dim, half_to_float=False, dtype=None):
     return e.softmax(x, dim)
 
 
-FINITE = {"f16": -30000}  # numbers that hide an element and have a difference; of the others -1e30
+FINITE = {"f16": -30000}  # by dtype: addend that hides an element and is finite; others: -1e30
 
 
 @row("aten._safe_softmax.default", kinds=[SOFTMAX, ZEROS])
 def safe_softmax(e, x, dim, dtype=None):
-    """Operators in which torch writes out attention: of scores, or of scores and a mask behind them; hidden rows are zeros. An input may have a mask
-    in it, and is halved: one half is the mask, and the other one, limited to finite numbers, the scores."""
+    """Softmax of a written-out attention, of scores or of scores + mask. Hidden rows are 0. An input may contain a mask, so it is halved. One half
+    serves as the mask. The other half, limited to finite numbers, is the scores."""
     scores, mask = e.sums.get(x.name, (x, None))
     if mask is None and e.is_input(x):
         mask = e.times(x, 0.5)
@@ -257,7 +257,7 @@ def layer_norm(e, x, shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True)
 
 
 def over_last(e, op, x, shape, others, eps):
-    """A norm over the last dimensions, as many as shape has: over one that they are joined to."""
+    """A norm over the last dimensions, as many as `shape` has, which are joined to one."""
     if len(shape) == 1:
         return e.norm(op, x, others, eps)
     size = math.prod(shape)
@@ -270,7 +270,7 @@ ROWS["aten.layer_norm.default"] = lambda e, *a: layer_norm(e, *a)[0]
 
 @row("aten._fused_rms_norm.default")
 def fused_rms_norm(e, x, shape, weight=None, eps=None):
-    eps = 2.0 ** -23 if eps is None else eps  # of what torch computes it in
+    eps = 2.0 ** -23 if eps is None else eps  # epsilon of f32, in which torch computes it
     return [over_last(e, "rms_norm", x, shape, [] if weight is None else [weight], eps)]
 
 
@@ -415,15 +415,15 @@ def repeat_interleave(e, x, times, dim=None, output_size=None):
     return e.repeat(x, dim, times)
 
 
-# A result of 8 bits would be rounded too much, and whole numbers have no row.
+# Results of 8 bits would be rounded too much, and there are no casts to integers.
 DTYPES = {"torch." + row["array"]: row["name"] for row in _mica.dtypes if row["bytes"] > 1 and row["tolerance"]}
 ARITHMETIC = set(DTYPES.values())
 
 
 @row("aten._to_copy.default", "aten.to.dtype", kinds=[VIEWS, CASTS])
 def to_copy(e, x, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
-    """Mica has no casts: what is widened stays what it is (products and sums are accumulated in 32 bits anyway), and
-    what then is narrowed again is narrow already."""
+    """Mica has no casts. A widening cast is dropped, since products and sums are accumulated in 32 bits. A later narrowing cast is dropped too, since
+    the value is still narrow."""
     to = DTYPES.get(str(dtype), None) if dtype is not None else x.dtype
     if device is not None or to is None:
         raise Cannot(f"a copy to {device or dtype}")

@@ -1,5 +1,4 @@
-"""Options of the backend: torch.compile(model, backend="mica", options={...}). A table, so that a wrong name or value is an error
-with the names that there are."""
+"""Options of the backend: torch.compile(model, backend="mica", options={...}). Errors for wrong names or values list the possible ones."""
 from __future__ import annotations
 
 import dataclasses
@@ -14,26 +13,26 @@ from .inductor import MODES, in_graphs
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the backend; docs/torch.md has the same table with reasons."""
-    target: str = ""            # "cpu", "sm_90a"; empty: of the device that the tensors are on
+    """Options of the backend; docs/torch.md describes them."""
+    target: str = ""            # "cpu", "sm_90a"; empty: the target of the tensors' device
     time: float = 0.0           # seconds for one graph, shared by its distinct programs: search, compiling and measuring; 0: by its nodes
-    rest: str = "inductor"      # who runs what Mica does not take: "inductor" or "eager"
+    rest: str = "inductor"      # compiler of the nodes that Mica does not take: "inductor" or "eager"
     take: str = "faster"        # "faster": a program must be measured faster than the rest's compiler; "all": no such test
     min_ops: int = 2            # operators of a program, views not counted
     min_work: float = 1e5       # operations of a program, a product of m, n, k counted as 2 m n k
-    mode: str = "default"       # of the rest's compiler, as in torch.compile; with CUDA graphs in it times are those of graphs
-    graphs: bool = False        # calls are captured into CUDA graphs by whoever makes them: times are those of graphs
-    max_ops: tuple = (256, 16, 6)   # operators of a program, views not counted; where it is not faster, of smaller ones that are tried then
-    weights: str = "copy"       # "copy": views and casts of weights are made once a version; "live": in every call
+    mode: str = "default"       # of the rest's compiler, as in torch.compile; if it has CUDA graphs, times are those of graphs
+    graphs: bool = False        # the caller captures calls into CUDA graphs, so times are those of graphs
+    max_ops: tuple = (256, 16, 6)   # largest number of operators of a program, views not counted; next: of programs tried if that is not faster
+    weights: str = "copy"       # "copy": views and casts of weights are computed once for each version; "live": in every call
     buckets: tuple = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sizes of a dynamic extent; (): none
     tolerance: float = 0.0      # relative norm of the difference to eager that is accepted; 0: by dtype
     f32_products: str = ""      # on GPUs: "bf16x6", "ieee"; empty: as torch.backends.cuda.matmul.fp32_precision says
     close: tuple = ()           # (relative, absolute): each element's difference to eager's, as torch.allclose has it; (): the norm alone counts
-    search: dict = field(default_factory=dict)  # options of mica optimize: {"max_block_ops": 6, "measure": 2}
+    search: dict = field(default_factory=dict)  # options of mica optimize, such as {"max_block_ops": 6, "measure": 2}
     threads: int = 0            # of kernels; 0: torch.get_num_threads()
     summary: bool = True        # a line on standard error after a graph is compiled, whether Mica helped or not; $MICA_TORCH_SUMMARY=0 has none
-    progress: bool = False      # a line on the terminal or in the notebook while a program is searched and measured
-    faults: str = ""            # a mistake of Mica's: "leave" the graph to the rest, or "raise"; empty: $MICA_TORCH_FAULTS or "leave"
+    progress: bool = False      # a line on the terminal or in the notebook during search and measurement
+    faults: str = ""            # after an internal error of Mica: "leave" the graph to the rest, or "raise"; empty: $MICA_TORCH_FAULTS or "leave"
     cache: str = ""             # folder of compiled programs; empty: $MICA_TORCH_CACHE or ~/.cache/mica/torch
 
     @property
@@ -61,7 +60,7 @@ def _sizes(given, name, least):
 
 
 def _f32_products():
-    """"ieee" if the user has asked torch for it, as torch.backends.fp32_precision = "ieee" does. Older versions of torch have no such setting."""
+    """"ieee" if torch is set to it, for example by torch.backends.fp32_precision = "ieee". Older versions of torch have no such setting."""
     return "ieee" if getattr(torch.backends.cuda.matmul, "fp32_precision", "") == "ieee" else "bf16x6"
 
 

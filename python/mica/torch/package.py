@@ -1,6 +1,6 @@
-"""mica.torch.operator_library: the kernels of a saved folder as an operator of PyTorch in a shared library of its own, by the stable ABI of
-libtorch (2.9 and later). It needs neither Mica nor Python: a package of AOTInductor that was compiled with the operator runs in any process
-that has loaded the library, in C++ by dlopen."""
+"""mica.torch.operator_library: makes a shared library that registers the kernels of a saved folder as an operator of PyTorch. It uses the stable ABI
+of libtorch (2.9 and later), and needs neither Mica nor Python. A package of AOTInductor that was compiled with the operator runs in any process that
+has loaded the library, in C++ by dlopen."""
 from __future__ import annotations
 
 import json
@@ -16,7 +16,7 @@ from .custom import _arguments, _DTYPES, _fake, _full_name, _schema, _tensor
 
 _SCALARS = {"float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double", "int32": "Int", "int64": "Long", "int8": "Char",
             "uint8": "Byte", "bool": "Bool", "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2"}
-_ALIGNED = {False: (None, 64), True: (16, 256)}  # for a GPU or not, bytes: of a tensor (None: of its elements) and of the workspace
+_ALIGNED = {False: (None, 64), True: (16, 256)}  # key: for a GPU; value: alignment in bytes of tensors (None: of their elements) and of the workspace
 _SOURCE = """// @FULL@: made by Mica of a saved folder; the stable ABI of libtorch.
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/stable/accelerator.h>
@@ -77,7 +77,7 @@ _ON_A_GPU = """  void *stream;
 
 
 class _Saved:
-    """Contents of program.json, in the form in which custom.py reads a program."""
+    """Contents of program.json, with the attributes of a program that custom.py reads."""
 
     class Tensor:
         def __init__(self, about):
@@ -177,11 +177,11 @@ def _compile(folder, saved, source, path):
 
 
 def operator_library(folder, path, name=None):
-    """Makes the shared library `path` of a saved folder, loads it, and gives its operator, which torch.compile and torch.export work around.
+    """Makes the shared library `path` of a saved folder, loads it, and returns its operator, which torch.compile and torch.export treat as opaque.
 
-    name: "name" or "namespace::name"; None: mica::NAME of the program. Another process needs torch.ops.load_library(path) alone (in C++:
-    dlopen) before it loads a package of AOTInductor with the operator. A C++ compiler is needed here ($CC, $CXX), for a GPU nvcc too. The folder
-    holds code that will run here. ValueError where the program can be no operator; RuntimeError without a compiler, or with its words."""
+    name: "name" or "namespace::name"; None: mica::NAME of the program. Another process only needs torch.ops.load_library(path) (in C++: dlopen)
+    before it loads a package of AOTInductor with the operator. This function needs a C++ compiler ($CC, $CXX), for a GPU nvcc too. The code in the
+    folder will run in this process. ValueError if the program cannot be an operator; RuntimeError if there is no compiler or it fails."""
     folder, path = os.path.abspath(os.fspath(folder)), os.path.abspath(os.fspath(path))
     saved = _Saved(folder)
     full, names = _full_name(name, saved), _arguments(saved)

@@ -1,15 +1,15 @@
-"""Which nodes of a graph of ATen operators become programs.
+"""Decides which nodes of a graph of ATen operators become programs.
 
-1. Every node is tried alone: the row of `ops.py` emits it for inputs of its shapes. A node that it refuses is left, with the reason.
-2. Nodes that pass are joined along edges into groups as large as can be, such that the graph of groups has no cycle (a group
-   that a value leaves and enters again could not be one call).
-3. Views at a group's end go back to torch, where they cost nothing. A group that is too large is cut (`cut.py`). One of too few
-   operators or too little work is left.
-4. Each group is emitted as a whole. A node that fails then (its dtype is narrower inside than torch has it outside) is left,
-   and all begins again without it.
+1. Every node is tried alone: its row of `ops.py` emits it for inputs of its shapes. If the row refuses, the node is left, with the reason.
+2. Other nodes are joined along edges into groups, as large as possible without a cycle in the graph of groups. (If a value leaves a group and enters
+   it again, the group cannot be one call.)
+3. Views at a group's end are left to torch, where they cost nothing. A group that is too large is cut (`cut.py`). A group with too few operators or
+   too little work is left.
+4. Each group is emitted as a whole. If a node fails, because its dtype in the program is narrower than in torch, it is left, and the procedure
+   starts again without it.
 
-Weights are inputs that torch marks as static. Views and casts of a weight alone, and its comparisons with numbers, are no part of a group: they are
-prepared once (`weights.py`), and a group that needs one gets a copy of these nodes for the case that its kernels cannot run.
+Weights are inputs that torch marks as static. Views and casts of a weight, and its comparisons with numbers, belong to no group: they are computed
+once (`weights.py`). A group that needs one gets a copy of these nodes, which runs if the group's kernels cannot.
 """
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ STRIDED = {"aten.as_strided.default", "aten.view_as_complex.default", "aten.view
 class Group:
     nodes: list           # in topological order
     outputs: list
-    light: set            # views among the nodes of which the group takes copies
+    light: set            # views among the nodes that the group copies
     program: object = None
-    why: str = ""         # why it was left; empty: taken
+    why: str = ""         # reason why it was left; empty: taken
 
 
 @dataclass
 class Parts:
     groups: list = field(default_factory=list)   # taken
-    left: list = field(default_factory=list)     # groups that were not worth it
-    reasons: dict = field(default_factory=dict)  # node -> why it is in no group
+    left: list = field(default_factory=list)     # groups with too few operators or too little work
+    reasons: dict = field(default_factory=dict)  # node -> reason why it is in no group
 
 
 def prepared_of(graph, static):
-    """node -> weight, for views and casts of weights, and for masks that are made of them. One that repeats elements is none: a copy is larger."""
+    """node -> weight, for views and casts of weights, and for masks computed from them. Views that repeat elements are excluded, because a copy would
+    be larger."""
     made = {}
     for node in graph.nodes:
         if node.op != "call_function" or name_of(node.target) not in VIEWS | COMPARES:
@@ -60,7 +61,7 @@ def prepared_of(graph, static):
 
 
 def try_alone(node, prepared, shapes, narrow):
-    """(why this node cannot be taken, or None; its values). narrow: dtypes in Mica of values that were tried before."""
+    """(reason why this node cannot be taken, or None; its values). narrow: dtypes in Mica of values that were tried before."""
     b = Builder(prepared, shapes, narrow=narrow)
     try:
         symbols = set()
@@ -85,14 +86,15 @@ def device_reason(node, kind):
 
 
 def strided_users(node):
-    """Somebody asks for this tensor's strides, which torch chose and Mica does not know."""
+    """Users that need this tensor's strides, which torch chooses and Mica does not know."""
     val = node.meta.get("val")
     return isinstance(val, torch.Tensor) and not val.is_contiguous() and any(
         name_of(u.target) in STRIDED for u in node.users)
 
 
 def examine(graph, prepared, kind, banned, tried):
-    """reasons: node -> why not; alone: nodes that can be taken, of those that have not been in a program of so few operators."""
+    """(reasons, alone). reasons: node -> reason why it cannot be taken. alone: other nodes, except those of a rejected program of at
+    most `tried` operators."""
     reasons, alone, narrow = {}, set(), {}
     shapes = Shapes()
     for node in graph.nodes:
@@ -101,7 +103,7 @@ def examine(graph, prepared, kind, banned, tried):
         if isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, int, float)):
             continue  # arithmetic on extents
         if is_call(node.args[0] if name_of(node.target) == "getitem" else node):
-            continue  # in a program of an earlier turn
+            continue  # tried in an earlier turn
         why = banned.get(node) or node.meta.get("mica_shared") or ("it changes an input in place" if writes(node) else "")
         why = why or device_reason(node, kind)
         if not why and name_of(node.target) == "getitem":
@@ -126,7 +128,7 @@ def examine(graph, prepared, kind, banned, tried):
 
 
 def _whole(alone, reasons):
-    """A node of several results is taken with all uses of them, or not at all."""
+    """Removes a node with several results if some use of them cannot be taken."""
     for node in [n for n in alone if isinstance(n.meta.get("val"), (list, tuple))]:
         if any(u not in alone for u in node.users):
             alone.discard(node)
@@ -139,7 +141,7 @@ def _whole(alone, reasons):
 
 
 class Groups:
-    """Groups of nodes, and whether two may become one."""
+    """Groups of nodes, which are joined without making a cycle."""
 
     def __init__(self, graph, alone):
         self.order = {n: i for i, n in enumerate(graph.nodes)}
@@ -150,7 +152,7 @@ class Groups:
             self.members[n] = [n]
         self.symbols = {n: symbols_of(n.meta["val"]) if isinstance(n.meta.get("val"), torch.Tensor) else set()
                         for n in graph.nodes}
-        self.first, self.last = dict(self.order), dict(self.order)  # of a group: the places of its first and last node
+        self.first, self.last = dict(self.order), dict(self.order)  # positions of a group's first and last node
 
     def find(self, n):
         while self.of[n] is not n:
@@ -158,7 +160,7 @@ class Groups:
         return n
 
     def join(self, a, b, force=False):
-        """Groups of the nodes a -> b become one, where that makes no cycle."""
+        """Joins the groups of the nodes a and b of an edge a -> b, if that makes no cycle."""
         a, b = self.find(a), self.find(b)
         if a is b:
             return
@@ -174,7 +176,7 @@ class Groups:
         return {self.find(u) for n in self.members[g] for u in n.users} - {g}
 
     def _another_way(self, a, b):
-        """A path from a to b through a third group."""
+        """Whether there is a path from a to b through a third group."""
         seen, todo = set(), [g for g in self._next(a) if g is not b]
         while todo:
             g = todo.pop()
@@ -188,7 +190,7 @@ class Groups:
 
 
 def split_off_views(nodes):
-    """Nodes without the views at the end, whose users are all outside. A cast that narrows stays: a program's values are narrow already."""
+    """The nodes without views at the end, whose users are all outside. Narrowing casts stay, because a program's values are narrow already."""
     inside = set(nodes)
     for n in reversed(nodes):
         if name_of(n.target) in VIEWS and not narrows(n) and not any(u in inside for u in n.users) and not isinstance(
@@ -198,7 +200,7 @@ def split_off_views(nodes):
 
 
 def widened(nodes, output):
-    """The casts of a group that widen, and from which this output is computed in 32 bits."""
+    """The widening casts of a group from which this output is computed in 32 bits."""
     inside, todo, seen, casts = set(nodes), [output], set(), set()
     while todo:
         n = todo.pop()
@@ -214,8 +216,8 @@ def widened(nodes, output):
 
 
 def partition(graph, static, kind, min_ops, min_work, max_ops):
-    """Parts, and the nodes that are made of weights alone. max_ops: operators of a group, views not counted. Nodes that have been in a
-    program that was left are tried again where that was larger: node.meta["mica_tried"] operators."""
+    """(Parts, the nodes computed from weights alone). max_ops: largest number of operators of a group, views not counted. Nodes of a rejected
+    program are tried again if it was larger than max_ops. node.meta["mica_tried"] is its number of operators."""
     banned = {}
     prepared = prepared_of(graph, static)
     while True:
@@ -225,7 +227,7 @@ def partition(graph, static, kind, min_ops, min_work, max_ops):
 
 
 def _joined(graph, alone):
-    """Lists of nodes, in topological order."""
+    """The groups as lists of nodes, in topological order."""
     groups = Groups(graph, alone)
     for node in graph.nodes:
         if node in alone and isinstance(node.meta.get("val"), (list, tuple)):
@@ -251,7 +253,7 @@ def _once(graph, prepared, kind, min_ops, min_work, max_ops, banned):
 
 
 def _add(parts, group, prepared, min_ops, min_work, banned):
-    """false: some node is banned now, and all begins again."""
+    """Adds a group to parts. False: a node was banned, and the procedure must start again."""
     try:
         group.program = build(group.nodes, group.outputs, prepared, Shapes(), "p")
     except Cannot as c:

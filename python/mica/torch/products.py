@@ -1,8 +1,8 @@
-"""Products of one operand with several weights become one product with the weights side by side, whose parts are the results.
+"""Joins products of one operand with several weights to one product with concatenated weights, whose parts are the results.
 
-Layers of attention make queries, keys and values so: one kernel with more blocks takes less time than three, and reads the operand once. Weights are
-copied anyway where they are transposed (`weights.py`), here side by side, and so are biases. Results that meet before the next product stay apart,
-such as those of a gated unit: one kernel makes them and stores what they are combined to.
+Layers of attention compute queries, keys and values in this way. One kernel with more blocks takes less time than three, and reads the operand once.
+Transposed weights are copied anyway (`weights.py`), so these copies are concatenated; biases are too. Products are not joined if their results are
+combined before the next product, as in a gated unit. One kernel computes these, and stores the combination only.
 Lines are those of the emitter, as in norms.py.
 """
 from __future__ import annotations
@@ -15,7 +15,7 @@ PRODUCT, SUM = re.compile(rf"matmul\({NAME}, {NAME}\)"), re.compile(rf"{NAME} \+
 
 
 def fold(lines, weights, wanted):
-    """The lines with such products joined, and (name of an input, names of those that lie side by side in it), along the last dimension.
+    """The lines with such products joined, and (name of a new input, names of the inputs that it concatenates along the last dimension).
     weights: name -> extents of inputs of one dtype that may be joined; wanted: names of results of the program."""
     groups, joined, new = {}, [], {}
     for line in lines:
@@ -31,7 +31,7 @@ def fold(lines, weights, wanted):
 
 
 def _reached(lines, name):
-    """Names of what is computed of a result before the next product, with its own."""
+    """The name, and names of values that are computed from it before the next product."""
     reached = {name}
     for other, text, args, _ in lines:
         if not text.startswith("matmul(") and not reached.isdisjoint(args):
@@ -48,7 +48,7 @@ def _bias(lines, name, weights, wanted):
 
 
 def _join(lines, operand, products, weights, wanted, joined, new):
-    """Adds to `joined` the inputs, and to `new` the lines in place of the first product, and of the results."""
+    """Adds the concatenated inputs to `joined`, and to `new` the lines that replace the first product and the results."""
     names = [PRODUCT.fullmatch(p[1]).group(2) for p in products]
     widths = [weights[n][1] for n in names]
     biases = [_bias(lines, p[0], weights, wanted) for p in products]
@@ -70,5 +70,5 @@ def _join(lines, operand, products, weights, wanted, joined, new):
 
 
 def extents(shapes):
-    """The extents of tensors side by side along the last dimension."""
+    """The extents of the concatenation along the last dimension."""
     return (*shapes[0][:-1], sum(s[-1] for s in shapes))

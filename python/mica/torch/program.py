@@ -1,13 +1,13 @@
-"""A set of nodes of a graph as the text of a program, with what must be known to run it.
+"""Makes the text of a program from a set of nodes, and records how its inputs and outputs correspond to tensors of torch.
 
-An input of the program is one of
-  raw       a tensor as torch has it, made contiguous
-  prepared  a view or cast of a weight (a transposed one, say), or a mask of it, which is made once a version of the weight (`weights.py`)
-  mask      a boolean tensor as what is added to scores
-  floor     what is added to scores, finite
-  causal    the mask of causal attention: a constant
-  joined    weights side by side along their last dimension (`products.py`), made once a version of them
-Shapes are numbers: of a graph with a symbol, those for one value of it (`Shapes`).
+Kinds of inputs of the program:
+  raw       a tensor of torch, made contiguous
+  prepared  a view, cast or mask of a weight, such as its transpose; computed once for each version of the weight (`weights.py`)
+  mask      a boolean tensor as an addend of scores
+  floor     an addend of scores, limited to finite numbers
+  causal    the constant mask of causal attention
+  joined    weights concatenated along their last dimension (`products.py`), once for each version of them
+Shapes are numbers. For a graph with a symbol they are those for one value of the symbol (`Shapes`).
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .ops import ARITHMETIC, CASTS, DTYPES, EXTENTS, HIDES, ROWS, is_light, name
 
 
 class Shapes:
-    """Extents as numbers: env gives the symbols values; without env every symbol is a prime that stands for it."""
+    """Extents as numbers. env: symbol -> value; without it every symbol has a large prime as its value."""
 
     def __init__(self, env=None):
         self.env = env
@@ -53,7 +53,7 @@ class Shapes:
 
 
 def _is_symbolic(arg):
-    """A number of the graph that calls differ in. The text would have it as it is for one size."""
+    """Whether an argument is a number that depends on a dynamic extent, so that the text cannot contain it."""
     return isinstance(arg, fx.Node) and isinstance(arg.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
@@ -62,7 +62,7 @@ def symbols_of(t):
 
 
 def batch_of(t):
-    """(dimension, factor, symbol) of the one dynamic extent of a tensor, None without."""
+    """(dimension, factor, symbol) of the dynamic extent of a tensor; None if there is none."""
     at = [d for d, s in enumerate(t.shape) if isinstance(s, torch.SymInt) and s.node.expr.free_symbols]
     if not at:
         return None
@@ -79,10 +79,10 @@ def batch_of(t):
 @dataclass
 class Input:
     kind: str
-    node: fx.Node | None  # what it is made of
+    node: fx.Node | None  # node of the argument from which it is made
     value: Value
-    chain: tuple = ()     # of prepared: the nodes from the weight to it
-    extra: tuple = ()     # of mask, causal; of joined: the inputs in it
+    chain: tuple = ()     # prepared: the nodes from the weight to the input
+    extra: tuple = ()     # data of mask and causal; joined: the concatenated inputs
 
 
 @dataclass
@@ -104,20 +104,21 @@ class Program:
 
 @dataclass
 class Builder:
-    """Emits nodes one after the other; inputs are found as they are met."""
-    prepared: dict                       # node -> the weight it is made of, as `partition.prepared_of` finds
+    """Emits nodes one after the other. A node that is used but not emitted becomes an input."""
+    prepared: dict                       # node -> the weight from which it is computed (`partition.prepared_of`)
     shapes: Shapes = field(default_factory=Shapes)
-    static: set = frozenset()            # nodes of weights, of which copies may be made
+    static: set = frozenset()            # nodes of weights that may be copied
     emitter: Emitter = field(default_factory=Emitter)
     values: dict = field(default_factory=dict)   # node -> Value or list
     emitted: list = field(default_factory=list)  # nodes
     inputs: list = field(default_factory=list)
-    narrow: dict = field(default_factory=dict)   # node -> dtype in Mica, where the node is tried alone
-    narrowed: set = field(default_factory=set)   # nodes that are weights in 32 bits in torch only
-    widened: dict = field(default_factory=dict)  # of these: node -> Value that is, too
+    narrow: dict = field(default_factory=dict)   # node -> dtype in Mica, if the user of the node is tried alone
+    narrowed: set = field(default_factory=set)   # weights cast to 32 bits in torch, but not in the program
+    widened: dict = field(default_factory=dict)  # node of `narrowed` -> its Value in 32 bits, if that is needed too
 
     def input_of(self, node, wide=False):
-        """wide: of a weight that torch casts to 32 bits, as that. Else the cast, which changes no value, is left out."""
+        """A new input. wide: a weight that torch casts to 32 bits has 32 bits in the program too. Otherwise the cast, which changes no value, is left
+        out."""
         t = node.meta.get("val")
         if not isinstance(t, torch.Tensor):
             raise Cannot("an argument that is no tensor")
@@ -156,12 +157,12 @@ class Builder:
         return self.values[node]
 
     def meets_wide(self, node):
-        """Another argument has 32 bits."""
+        """Whether an argument of the node has 32 bits."""
         values = [self.argument(n) for n in node.all_input_nodes]
         return any(isinstance(v, Value) and v.dtype == "f32" for v in values)
 
     def emit(self, node):
-        """The values of one node, checked against the shapes that torch found."""
+        """The values of one node. Their shapes are compared with those in torch."""
         name = name_of(node.target)
         if name == "getitem":
             got = self.argument(node.args[0])
@@ -182,7 +183,7 @@ class Builder:
             if name in HIDES:
                 kwargs["node"] = node
             if name in CASTS and kwargs.get("device") == node.args[0].meta["val"].device:
-                del kwargs["device"]  # type_as says it, too
+                del kwargs["device"]  # type_as has this argument too
             args = [list(a) if isinstance(a, (list, tuple)) else a for a in args]
             try:
                 result = f(self.emitter, *args, **kwargs)
@@ -210,7 +211,8 @@ class Builder:
 
 
 def build(nodes, outputs, prepared, shapes, name, static=frozenset()):
-    """nodes in topological order; Cannot carries the node that was the reason as `.node`. static: nodes of weights, of which copies may be made."""
+    """A program of these nodes, which are in topological order. Raises Cannot, with the failing node as `.node`. static: nodes of weights that may be
+    copied."""
     b, inside = Builder(prepared, shapes, static), set(nodes)
     for node in nodes:
         try:
@@ -236,7 +238,7 @@ def output(b, node):
     if b.values[node].dtype in CONDITIONS:
         raise Cannot("a result of booleans")
     v = b.emitter.full(b.values[node])
-    if v.name[0] != "t":  # an input that goes out again, as a copy
+    if v.name[0] != "t":  # an output that is an input must be copied
         v = b.emitter.unary("{0} * 1", v)
     if v.dtype not in WHOLE and v.dtype != DTYPES[str(dtype)] and WIDTH[v.dtype] < 4:
         raise Cannot(f"a result of dtype {v.dtype}")
@@ -244,12 +246,12 @@ def output(b, node):
 
 
 def range_of(limits):
-    """As the language declares it."""
+    """The range of an input in the syntax of the language."""
     return f"{f' >= {limits[0]}' if limits[0] else ''} < {limits[1] + 1}" if limits else ""
 
 
 def _side_by_side(b, lines, wanted):
-    """The lines with products of one operand joined (`products.py`), and the inputs that these read."""
+    """The lines with products of one operand joined (`products.py`), and the new inputs that these read."""
     weights = {i.value.name: i for i in b.inputs if i.node in b.static and i.kind in ("raw", "prepared") and b.emitter.device in products.DEVICES}
     inputs = []
     for dtype in dict.fromkeys(i.value.dtype for i in weights.values()):

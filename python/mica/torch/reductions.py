@@ -1,4 +1,4 @@
-"""Rows of the table: along dimensions. Reductions, norms of groups, channels and several dimensions, pools without overlap."""
+"""Rows of the operator table (ops.py): reductions, norms over groups, channels and several dimensions, and pools without overlap."""
 from __future__ import annotations
 
 import math
@@ -12,7 +12,7 @@ ROWS["aten.prod.dim_int"] = reduction("prod")
 
 
 def every(op):
-    """Over all dimensions."""
+    """A row that reduces all dimensions."""
     return lambda e, x, dtype=None: e.reduce(op, x, range(x.ndim), False)
 
 
@@ -59,7 +59,7 @@ ROWS["aten.var_mean.correction"], ROWS["aten.std_mean.correction"] = with_mean(v
 
 # ---- norms of channels ----
 def per_channel(e, x, v):
-    """[c] as it stands beside [n, c, ...]."""
+    """v of shape [c], reshaped to broadcast along the channels of x, which is [n, c, ...]."""
     return e.reshape(v, [v.want[0]] + [1] * (x.ndim - 2))
 
 
@@ -108,8 +108,8 @@ def batch_norm_any(e, x, weight, bias, mean, variance, training, momentum, eps):
 
 
 def of_batch(e, x, weight, bias, eps):
-    """The norm by the batch's own statistics; mean, variance and 1 / deviation of the channels. Each image has a mean and a variance first, of
-    elements that lie side by side and need be read but once; the channel's follow from those."""
+    """Batch norm with the batch's own statistics. Returns the norm; mean, variance and 1 / deviation of the channels. Mean and variance are first
+    computed for each image, whose elements are adjacent and so are read once. The channels' mean and variance are computed from these."""
     n, c, inner = x.want[0], x.want[1], math.prod(x.want[2:])
     v = e.reshape(x, [n, c, inner] if inner > 1 else [n, c])
     mean, variance = v, None
@@ -123,14 +123,15 @@ def of_batch(e, x, weight, bias, eps):
 
 
 def spread_of(e, v, dim):
-    """Mean and variance along a dimension, which stays with the extent 1."""
+    """Mean and variance along a dimension, which gets the extent 1."""
     mean = e.reduce("mean", v, [dim], True)
     return mean, e.reduce("mean", e.unary("square({0})", e.binary("{0} - {1}", v, mean)), [dim], True)
 
 
 @row("aten._native_batch_norm_legit.no_stats")
 def norm_of_batch(e, x, weight, bias, training, momentum, eps):
-    """The form of instance_norm, which has all images as channels of one: a norm of each."""
+    """Batch norm without running statistics. instance_norm calls it with a batch of 1 and all images as channels; then it is a norm of each
+    channel."""
     if x.want[0] > 1:
         return [of_batch(e, x, weight, bias, eps)[0]]
     made = e.norm("layer_norm", e.reshape(x, [x.want[1], math.prod(x.want[2:])]), [], eps)
@@ -139,7 +140,7 @@ def norm_of_batch(e, x, weight, bias, training, momentum, eps):
 
 @row("aten._native_batch_norm_legit_functional.default")
 def batch_norm_trained_on(e, x, weight, bias, mean, variance, training, momentum, eps):
-    """In training: the batch's statistics, and what they make of the running ones, whose variance is that of a sample."""
+    """Batch norm in training: uses the batch's statistics, and updates the running ones, whose variance is the unbiased one."""
     n = math.prod(x.want) // x.want[1]
     if not training or n < 2:
         raise Cannot("batch_norm of given statistics, or of one element a channel")
@@ -153,7 +154,7 @@ def batch_norm_trained_on(e, x, weight, bias, mean, variance, training, momentum
 
 # ---- pools whose windows do not overlap ----
 def whole_windows(e, x, window):
-    """x without the rest that is smaller than a window, along its last dimensions."""
+    """x with its last dimensions cut to multiples of the window."""
     for d, w in enumerate(window, x.ndim - len(window)):
         x = e.part(x, d, 0, x.want[d] // w * w)
     return x

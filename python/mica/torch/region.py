@@ -1,9 +1,9 @@
-"""A group of nodes at run time: its program, or the nodes themselves where the program cannot or should not run.
+"""A region: a group of nodes at run time. It runs its program, or the nodes if the program cannot run or was rejected.
 
-A region of a graph without symbols has one program, made when the graph is compiled. One with a symbol has a program for each
-bucket: a call with n rows takes the smallest bucket of at least n, pads the inputs with zeros at the end of their dynamic
-dimension, and cuts the results. Rows do not meet (`emit.py`), so what the added ones hold is of no matter. A bucket's program
-is made when the first call asks for it; other threads run the nodes meanwhile. More rows than the largest bucket run the nodes.
+A region without a symbol has one program, made when the graph is compiled. A region with a symbol has a program for each bucket. A call with n rows
+uses the smallest bucket of at least n, pads the inputs with zeros at the end of their dynamic dimension, and cuts the results. Different rows are
+never combined (`emit.py`), so the padding does not change results. The first call for a bucket makes its program; other threads run the nodes
+meanwhile. Calls with more rows than the largest bucket run the nodes.
 """
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ log = logging.getLogger("mica.torch")
 
 @contextlib.contextmanager
 def real_tensors():
-    """Outside of what traces: here tensors have elements."""
+    """Context without tracing and fake tensors, in which tensors have elements."""
     with _disable_current_modes(), unset_fake_temporarily(), torch._guards.tracing(None), torch.no_grad():
         yield
 
 
 def chain_module(chain, weight):
-    """weight -> the last node of the chain, as a function. Nodes between two of them that are no part of it are left out."""
+    """The chain of views as a function of the weight. Nodes between nodes of the chain that are not part of it are left out."""
     graph, env = fx.Graph(), {}
     env[weight] = graph.placeholder("weight")
 
@@ -53,14 +53,14 @@ def chain_module(chain, weight):
 
 
 def _about(val):
-    """Properties of a tensor or an extent that a program depends on."""
+    """Properties of a tensor or an extent on which a program depends."""
     if not isinstance(val, torch.Tensor):
         return type(val).__name__, str(val)
     return str(val.dtype), str(val.device), *(tuple(str(s) for s in sizes) for sizes in (val.shape, val.stride()))
 
 
 class Region:
-    """nodes: a GraphModule of the group, which is also what runs where the program does not."""
+    """module: a GraphModule of the group, which runs if the program does not. static: by placeholder, whether it is a weight."""
 
     def __init__(self, name, module, static, target, options):
         self.name, self.module, self.target, self.options = name, module, target, options
@@ -69,18 +69,18 @@ class Region:
         self.outputs = list(next(n for n in module.graph.nodes if n.op == "output").args[0])
         self.static = {p for p, s in zip(self.placeholders, static) if s}
         self.prepared = {}
-        self.fallback = module  # of one with a symbol what a compiler made of it
+        self.fallback = module  # runs in place of a program; with a symbol it may be compiled by Inductor
         self.lock = threading.Lock()
         symbols = set()
         for n in (*self.placeholders, *self.nodes):
             if isinstance(n.meta.get("val"), torch.Tensor):
                 symbols |= symbols_of(n.meta["val"])
         self.symbol = symbols.pop() if symbols else None
-        self.programs = {}       # bucket (0 without a symbol) -> _Program, or None where the nodes run
-        self.taken = None        # of the report
-        self.seconds = options.time or engine.LONGEST  # of a bucket's program
+        self.programs = {}       # bucket (0 without a symbol) -> _Program, or None: the nodes run
+        self.taken = None        # the decision for the report
+        self.seconds = options.time or engine.LONGEST  # for a bucket's program
         self.budget = Budget(self.seconds)
-        self.whole = None  # inductor.Later of the graph that is compiled now, beside the first search
+        self.whole = None  # inductor.Later of the whole graph, which is compiled during the first search
         self.is_tensor = [isinstance(p.meta.get("val"), torch.Tensor) for p in self.placeholders]
         self.device = next(p.meta["val"].device for p, t in zip(self.placeholders, self.is_tensor) if t)
         if self.symbol is not None:
@@ -88,12 +88,12 @@ class Region:
                                 if isinstance(p.meta.get("val"), torch.Tensor) and batch_of(p.meta["val"]))
 
     def key(self):
-        """A short name for this region's computation: equal in every process, for caches of generated code hold it."""
+        """A hash of this region's computation. It is equal in every process, because caches of generated code contain it."""
         what = [*self._lines(), self.target, repr(dataclasses.replace(self.options, summary=True, progress=False)), str(self.symbol)]
         return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
 
     def _lines(self):
-        """The nodes with numbers for names: equal layers of a model are equal here."""
+        """The nodes as text, with numbers for names, so that equal layers of a model have equal text."""
         number = {}
         for n in self.module.graph.nodes:
             args = repr(fx.map_arg((n.args, n.kwargs), lambda a: f"%{number[a]}"))
@@ -110,7 +110,7 @@ class Region:
         return build(nodes, self.outputs, prepared, shapes, "region", frozenset(static))
 
     def text(self):
-        """The program, "" where it depends on the bucket or cannot be written."""
+        """The text of the program; "" if it depends on the bucket or there is none."""
         try:
             return self.build().text if self.symbol is None else ""
         except Cannot:
@@ -118,7 +118,7 @@ class Region:
 
     # ---- compiling ----
     def compile(self, bucket, real, taken):
-        """The program of a bucket, or None; `taken` gets what became of it. real: tensors that are there already (weights)."""
+        """The program of a bucket, or None. The decision is written to `taken`. real: placeholder -> tensor, for weights."""
         try:
             program = self.build(bucket)
             taken.text, taken.operators = program.text, program.operators
@@ -135,11 +135,11 @@ class Region:
         made = _Program(self, program, compiled, bucket)
         self._judge(made, bucket, real, taken, rest)
         if not taken.taken and not self.programs:
-            self.prepared.clear()  # the region stays, copies of weights that nobody reads need not
+            self.prepared.clear()  # frees copies of weights that nothing reads
         return made if taken.taken else None
 
     def _rest(self, bucket, real, limits):
-        """The code that would run in the program's place, compiled when it is asked for. In buckets, the one that is there already."""
+        """The code that would run in the program's place, as an inductor.Later. With a symbol it is the existing fallback."""
         if self.symbol is not None or self.options.rest != "inductor":
             return inductor.Later(lambda: self.fallback)
         static = [i for i, p in enumerate(self.placeholders) if p in self.static]
@@ -172,7 +172,7 @@ class Region:
             except engine.LateError as error:
                 taken.why, taken.late = str(error), True
                 return
-            except RuntimeError as error:  # what cannot be captured
+            except RuntimeError as error:  # not capturable in a CUDA graph
                 taken.why = f"not measured: {str(error).splitlines()[0]}"
                 return
             if taken.us >= taken.rest_us:
@@ -182,13 +182,13 @@ class Region:
         taken.taken = True
 
     def _judged_by(self):
-        """Layouts and options that a measurement depends on, so that regions of the same text and layouts are measured once."""
+        """Layouts and options on which a measurement depends. Regions with the same text and layouts are measured once."""
         about = [(*_about(p.meta.get("val")), p in self.static) for p in self.placeholders]
         return about, dataclasses.replace(self.options, summary=True, progress=False)
 
     def _sample(self, made, bucket, real):
-        """Inputs, and eager's results of them; None where those are not finite."""
-        # a root or a logarithm of what others make positive has random inputs here; eager mode of what expects probabilities stops at other numbers
+        """Random inputs, and the results of eager mode; None if those are not finite."""
+        # Roots and logarithms need positive inputs, which the model's other operators would provide. Eager mode of UNITS needs numbers from 0 to 1.
         for span in (measure.UNIT,) if any(name_of(n.target) in UNITS for n in self.nodes) else (measure.ANY, measure.POSITIVE):
             examples = self.examples(bucket, real, span, made.limits)
             want = self.module(*examples)
@@ -197,7 +197,7 @@ class Region:
         return examples, None
 
     def _race(self, made, examples, device, rest):
-        """Against what would run in the program's place, in the user's mode."""
+        """Times of the program and of the code that would run in its place, in the user's mode. They may be remembered from earlier."""
         graphs = self.options.timed_in_graphs
         folder = self.options.folder()
         key = verdicts.key_of(device, self._judged_by(), made.bucket, made.compiled.folder)
@@ -212,7 +212,7 @@ class Region:
         return times
 
     def examples(self, bucket, real, span=measure.ANY, limits=None):
-        """Tensors for every placeholder: the real ones, else random. limits: of indices, by placeholder."""
+        """An argument for every placeholder: the real tensor, else a random one. limits: placeholder -> range of indices."""
         generator = measure.generator(self.device)
         shapes, out = Shapes({self.symbol: bucket} if bucket else None), []
         for p in self.placeholders:
@@ -227,11 +227,11 @@ class Region:
 
     # ---- running ----
     def prepared_inputs(self):
-        """(place of an argument, or places of several, copies of it) of the program that is there."""
+        """(position of an argument, or positions of several; their Prepared) for each prepared input of the programs."""
         return [(at, make) for program in self.programs.values() if program for at, make, _ in program.makers if isinstance(make, Prepared)]
 
     def joined(self, tensors, sizes):
-        """Arguments in order of what mica::run gets as tensors and sizes, apart."""
+        """The arguments in order, from the separate tensors and sizes of mica::run."""
         tensors, sizes = iter(tensors), iter(sizes)
         return [next(tensors if t else sizes) for t in self.is_tensor]
 
@@ -252,7 +252,7 @@ class Region:
         return program(args)
 
     def _meet(self, bucket, args):
-        """The first call of a bucket makes its program, unless a CUDA graph captures it; who comes meanwhile does not wait."""
+        """Makes the program of a bucket at its first call, unless a CUDA graph captures the call. Calls by other threads do not wait."""
         if any(isinstance(a, torch.Tensor) and capturing(a) for a in args) or not self.lock.acquire(blocking=False):
             return
         try:
@@ -263,7 +263,7 @@ class Region:
                     self.budget = Budget(self.seconds)
                     with real_tensors(), self.budget.program():
                         self.programs[bucket] = self.compile(bucket, real, taken)
-                except Exception as error:  # a mistake in here shall cost speed, not the call
+                except Exception as error:  # an error here costs speed only; the call still runs
                     if self.options.faults == "raise":
                         raise
                     log.warning("%s is left, because making it failed; please report this", taken.name, exc_info=True)
@@ -276,7 +276,7 @@ class Region:
 
 
 class _Program:
-    """A compiled program with the making of its inputs."""
+    """A compiled program with functions that make its inputs from the region's arguments."""
 
     def __init__(self, region, program, compiled, bucket):
         self.compiled, self.bucket, self.limits = compiled, bucket, program.limits
@@ -288,7 +288,7 @@ class _Program:
         self.rows_of = region.rows_of if bucket else None
 
     def _maker(self, i, place, region):
-        """args -> the tensor of one input, before it is made contiguous and padded."""
+        """A function that makes the tensor of one input from the arguments, before it is made contiguous and padded."""
         pad = (i.value.batch, i.value.shape[i.value.batch]) if i.value.batch is not None and self.bucket else None
         if i.kind == "causal":
             return None, _causal(i.value, i.extra[0]), pad
@@ -338,7 +338,7 @@ def _chain_key(i):
 
 
 def _side_by_side(parts):
-    """weights -> their views of these inputs, joined along the last dimension."""
+    """A function that concatenates these inputs, as views of weights, along the last dimension."""
     makes = [chain_module(p.chain, p.node) if p.chain else None for p in parts]
     return lambda *weights: torch.cat([w if make is None else make(w) for make, w in zip(makes, weights)], dim=-1)
 
@@ -352,7 +352,7 @@ def _padded(x, dim, extent):
 
 
 def _mask(prepared, hides, low, dtype):
-    """One kernel a call; the two numbers that it chooses from stay on the device."""
+    """A function that makes an additive mask. It needs one kernel, because the two numbers remain on the device."""
     made = {}
 
     def make(mask):

@@ -1,11 +1,11 @@
-"""The backend's decision on each node: taken into which program, or left and why."""
+"""The backend's decision on each node: the program that takes it, or the reason why it is left."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 
 def counted(n, what):
-    """1 program, 2 programs."""
+    """Number and noun, such as "1 program", "2 programs"."""
     return f"{n} {what}{'s' * (n != 1)}"
 
 
@@ -14,29 +14,29 @@ class Node:
     name: str
     operator: str
     shape: str
-    program: str = ""  # taken into
-    why: str = ""      # left because
+    program: str = ""  # name of the program that takes it
+    why: str = ""      # reason why it is left
     where: str = ""    # file:line of the model
 
 
 @dataclass
 class Taken:
-    """One program and what became of it."""
+    """A program and the decision on it."""
     name: str
     operators: int
     text: str
     taken: bool = False
-    why: str = ""               # not taken because
+    why: str = ""               # reason why it is not taken
     us: float | None = None     # measured in the same run as `rest_us`
     rest_us: float | None = None
-    error: float | None = None  # relative norm of the difference to eager
-    recalled: bool = False      # no search: the kernels of an earlier process
-    late: bool = False          # the time was over before it was decided
-    same_as: str = ""           # an earlier program of the graph, which this one equals: decided once
-    sizes: dict = field(default_factory=dict)  # of a dynamic extent: bucket -> Taken
+    error: float | None = None  # relative norm of the difference to eager mode
+    recalled: bool = False      # no search: the kernels are from an earlier process
+    late: bool = False          # not decided for lack of time
+    same_as: str = ""           # name of an equal program of the graph, whose decision holds
+    sizes: dict = field(default_factory=dict)  # with a dynamic extent: bucket -> Taken
 
     def like(self, other):
-        """Takes over the outcome of an equal program."""
+        """Copies the decision on an equal program."""
         for name in ("text", "operators", "taken", "why", "us", "rest_us", "error", "recalled", "late", "sizes"):
             setattr(self, name, getattr(other, name))
 
@@ -51,24 +51,24 @@ class Taken:
 
 @dataclass
 class Report:
-    """Report of one graph that Dynamo gave to the backend."""
+    """Report on one graph that Dynamo gave to the backend."""
     nodes: list = field(default_factory=list)
     programs: list = field(default_factory=list)
-    why: str = ""                # the whole graph was left because
-    us: float | None = None      # of the whole graph with its programs, where that was measured, and
-    rest_us: float | None = None  # of what the rest's compiler makes of it alone
-    judged: int = 0               # distinct programs that were decided for this graph
-    compilations: int = 0         # of Inductor, for judgements and for what runs
-    seconds: float = 0.0          # that programs took of `time`
+    why: str = ""                # reason why the whole graph is left
+    us: float | None = None      # microseconds of the whole graph with its programs, if measured
+    rest_us: float | None = None  # the same of the whole graph by the rest's compiler
+    judged: int = 0               # number of distinct programs decided for this graph
+    compilations: int = 0         # number of compilations by Inductor
+    seconds: float = 0.0          # part of `time` used for programs
 
     def leave(self, why):
-        """No program is taken after all."""
+        """Rejects all programs, for the reason `why`."""
         for p in self.programs:
             if p.taken:
                 p.taken, p.why = False, why
 
     def gone(self, names, why):
-        """Nodes of these names are computed no more."""
+        """Records that nodes of these names are no longer computed."""
         for n in self.nodes:
             n.why = why if n.name in names else n.why
 
@@ -76,7 +76,7 @@ class Report:
     def taken(self):
         """Nodes that run in programs of Mica."""
         by_name = {p.name: p for p in self.programs}
-        return [n for n in self.nodes if (p := by_name.get(n.program)) and (p.taken or p.sizes)]  # a mistake may end it before there is a program
+        return [n for n in self.nodes if (p := by_name.get(n.program)) and (p.taken or p.sizes)]  # after an error there may be no program of that name
 
     @property
     def left(self):
@@ -84,7 +84,7 @@ class Report:
         return [n for n in self.nodes if n.name not in names]
 
     def head(self):
-        """How much is taken."""
+        """Text on the number of nodes that are taken."""
         if not self.taken:
             return f"none of {len(self.nodes)} nodes is taken"
         return f"{len(self.taken)} of {len(self.nodes)} nodes in {counted(len(self.used), 'program')}"

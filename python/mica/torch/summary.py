@@ -1,4 +1,4 @@
-"""The user's gain, and why it is not larger: one line after a compilation, and the five lines of `explain`."""
+"""Texts on the gain and on reasons why it is not larger: one line after a compilation, and the five lines of `explain`."""
 from __future__ import annotations
 
 from collections import Counter
@@ -12,11 +12,11 @@ NO_GRAD = "call the model within torch.no_grad() or torch.inference_mode()"
 NO_GRAPH = "Dynamo gave no graph to the backend"
 FREE = ("made once, of weights alone", "a view at the end of a program", GONE)  # reasons of nodes that cost nothing
 FOLLOWS = ("a result of a node that is left", "it changes an input in place")  # reasons that follow from another node's
-KINDS = 3  # of nodes that are left, named in a line
+KINDS = 3  # number of kinds of left nodes that a line names
 
 
 def one_line(report):
-    """Summary of one graph."""
+    """The summary of one graph."""
     if report.why:
         return f"a graph is left as it is: {report.why}"
     gain = _gain([report]) if report.taken else "; ".join(dict.fromkeys(p.why for p in report.programs if p.why)) or _left([report])
@@ -44,13 +44,13 @@ def _taken(graphs):
 
 
 def _reason(graph, node):
-    """Why a node is left."""
+    """The reason why a node is left."""
     program = next((p for p in graph.programs if p.name == node.program), None)
     return graph.why or node.why or (program.why if program else "")
 
 
 def _kinds(graphs):
-    """(operator, reason) -> nodes that are left, most of them first. Nodes that depend on weights alone, and views between programs, cost nothing."""
+    """((operator, reason), left nodes), by decreasing number of nodes. Nodes that cost nothing are omitted."""
     found = {}
     for g in graphs:
         for n in g.left:
@@ -100,7 +100,7 @@ def _slowest(graphs):
 
 
 def _change(graphs):
-    """The first row that applies."""
+    """Advice on options: the first that applies."""
     return next(text for text in (rule(graphs) for rule in CHANGES) if text)
 
 
@@ -133,7 +133,7 @@ CHANGES = (_gradients, _time, _rows, _small, _faster, lambda graphs: "nothing th
 
 @dataclass
 class Explanation:
-    """All graphs of a model (more than one where Dynamo broke it)."""
+    """The reports of all graphs of a model. There are several if Dynamo has graph breaks."""
     graphs: list
 
     @property
@@ -149,11 +149,11 @@ class Explanation:
         return [p for g in self.graphs for p in g.programs]
 
     def details(self):
-        """Every program and every node, with reasons."""
+        """Text on every program and every node, with reasons."""
         if not self.graphs:
             return NO_GRAPH
         return "\n".join(f"graph {i}: {g}" for i, g in enumerate(self.graphs))
 
     def __str__(self):
-        """Five lines: what is taken, what is left and why, the gain, the slowest program, and what would change it."""
+        """Five lines: nodes that are taken, nodes that are left with reasons, the gain, the slowest program, and advice."""
         return five_lines(self.graphs) if self.graphs else NO_GRAPH

@@ -1,5 +1,5 @@
-"""Measured times that later processes need not measure again, in the folder of compiled programs: one file a verdict, named by what was
-measured (both sides of it, versions, device)."""
+"""Remembers measured times for later processes, in the folder of compiled programs. Each verdict is a file. Its name is a hash of the measured code
+(both sides), versions and device."""
 from __future__ import annotations
 
 import hashlib
@@ -23,7 +23,7 @@ def _file(folder, key):
 
 
 def recall(folder, key):
-    """(us, rest_us), or None where it is not known."""
+    """(us, rest_us) of a verdict, or None if there is none."""
     try:
         with open(_file(folder, key), encoding="utf-8") as f:
             us, rest_us = json.load(f)
@@ -33,7 +33,7 @@ def recall(folder, key):
 
 
 def remember(folder, key, us, rest_us):
-    """Verdicts that cannot be written are measured again."""
+    """Writes a verdict. Errors are ignored; the times are then measured again."""
     try:
         os.makedirs(folder, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as f:

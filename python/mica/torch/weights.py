@@ -1,10 +1,9 @@
-"""Views and casts of weights, and masks made of them, contiguous, made once a version of the weight.
+"""Contiguous copies of views, casts and masks of weights, computed once for each version of the weight.
 
-A copy is valid while the weight's storage lives and its version counter stands: torch counts every change in place, so an
-optimizer's step or load_state_dict updates the copy. (What is written through `.data` is not counted; docs/torch.md says
-so.) Copies are found by storage, place and strides, and go when the storage has gone: a new weight at the same address is
-another storage. Tensors made in inference mode have no counter: they are copied in every call. So is what a CUDA graph captures and
-finds no valid copy of: what it makes is there when it is replayed, not before.
+A copy is valid as long as the weight's storage lives and its version counter does not change. torch counts every in-place change, so an optimizer's
+step or load_state_dict updates the copy. (Writes through `.data` are not counted; see docs/torch.md.) Copies are found by storage, offset and
+strides, and are freed after the storage. A new weight at the same address has another storage. Tensors made in inference mode have no counter, so
+every call copies them. A call that a CUDA graph captures copies too if there is no valid copy, because its results do not exist before the replay.
 """
 from __future__ import annotations
 
@@ -15,15 +14,15 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 
 def capturing(t):
-    """A CUDA graph captures what is done with t."""
+    """Whether a CUDA graph captures operations on t."""
     return t.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 class Prepared:
-    """Copies of one chain of views, of any weights that come to it; or of several weights that are joined."""
+    """Copies made by one chain of views for any weight, or of several weights that are joined."""
 
     def __init__(self, make):
-        self.make = make     # weights -> view or cast of them
+        self.make = make     # function of the weights that makes their view or cast
         self.made = {}       # key -> (references to the storages, versions, copy)
         self.lock = threading.Lock()
 
@@ -40,9 +39,9 @@ class Prepared:
         with torch.no_grad():
             copy = self.make(*(w.detach() for w in weights)).contiguous()
             if entry is not None and not _expired(entry):
-                copy = entry[2].copy_(copy)  # stays where it is: captured CUDA graphs read it there
+                copy = entry[2].copy_(copy)  # in place, because captured CUDA graphs read this address
         if copy.is_cuda:
-            torch.cuda.current_stream(copy.device).synchronize()  # calls in other streams read it next
+            torch.cuda.current_stream(copy.device).synchronize()  # other streams may read it next
         with self.lock:
             for k in [k for k, e in self.made.items() if _expired(e)]:
                 del self.made[k]
