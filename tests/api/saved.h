@@ -1,4 +1,4 @@
-// Saved folders that tests of modules read, change and write, in the test's own folder.
+// Functions on saved folders for tests of modules. The folders are in the test's own folder.
 #ifndef TESTS_API_SAVED_H
 #define TESTS_API_SAVED_H
 

@@ -1,7 +1,7 @@
-// Memory runs out: allocation number N of a call fails, once or with all that come after it, for N from the first on. The call says so,
-// nothing ends the process, nothing is lost (the address sanitizer counts at the end), and the same context does the same call the next time.
-// The linker sends what Mica takes here (__wrap_malloc and so on: tests/CMakeLists.txt), and what it asks arenas for, which take
-// memory now and then only; jansson and SQLite are given the same functions.
+// Failing allocations. For N = 1, 2, ... allocation number N of a call fails, alone or with all later ones. The call must return an error about
+// memory, without ending the process and without leaks (the address sanitizer checks). The next call in the same context must succeed.
+// The linker replaces Mica's allocations by functions of this file (__wrap_malloc and so on: tests/CMakeLists.txt). It replaces allocations from
+// arenas too, because few of these allocate memory. jansson and SQLite use the same functions.
 // test: timeout 300
 #include "saved.h"
 #include "thin.h"

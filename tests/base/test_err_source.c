@@ -1,4 +1,4 @@
-// The line below a message: the one that the error names, with the mark below the column; nothing where there is no such line.
+// Source lines below error messages: the line that the error names, and a mark below the column. If there is no such line, nothing is printed.
 #include "base/base.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// Large memory on all cores: sizes around a piece are filled, copied and compared whole.
+// Functions on large memory, which use all cores. Sizes next to multiples of a piece are filled, copied and compared.
 #include "base/base.h"
 #include "base/memory.h"
 

@@ -1,5 +1,5 @@
-// Every pattern of every narrow dtype, and rounding at every number, at every midpoint and next to it, against a definition of its own:
-// the values of the format in order, from which the nearest is chosen, and of two the one with an even pattern.
+// Conversion of every bit pattern of every narrow dtype, and rounding at every number, every midpoint, and next to these. The expected result is
+// the nearest value in an ordered list of all values of the format, and of two nearest values the one with an even pattern.
 #include "base/num.h"
 #include "base/base.h"
 

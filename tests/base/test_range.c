@@ -1,5 +1,5 @@
-// Ranges as a profiler sees them: a library that notes calls is compiled, and named to a second process of this test. Its numbers are held against
-// CUDA's header if that is installed.
+// Ranges for profilers. The test compiles a library that records calls, and starts itself with this library as the profiler's. If CUDA's header is
+// installed, constants are compared with it.
 #include "base/range.h"
 #include "base/trace.h"
 

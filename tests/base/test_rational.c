@@ -1,4 +1,4 @@
-// The meaning of constants and exact arithmetic on them.
+// The rational numbers of constants, and exact arithmetic on them.
 #include "base/rational.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// Traces: spans nest, threads of loops have lines of their own, names are escaped, and a thread without a trace notes nothing.
+// Traces: spans nest, each thread of a loop has its own line, names are escaped, and a thread without a trace records nothing.
 #include "base/doc.h"
 #include "base/memory.h"
 #include "base/trace.h"

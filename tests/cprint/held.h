@@ -1,4 +1,4 @@
-// Kernels printed as C, compiled and run, held against the interpreter bit by bit.
+// Prints kernels as C, compiles and runs them, and compares all bits of the results with the interpreter's.
 #ifndef TESTS_CPRINT_HELD_H
 #define TESTS_CPRINT_HELD_H
 

@@ -1,6 +1,6 @@
-// Every row of the instruction table that C can be printed of: kernels of such rows, which the matcher chooses by name,
-// on random numbers, bit by bit as the interpreter computes. A row is a few statements of 64 threads in each of 2
-// blocks, with buffers of its own; many share a kernel, since a compiler starts slowly. test: timeout 300
+// Every row of the instruction table that can be printed as C, on random numbers. The results must have the same bits as the interpreter's. Each
+// row has a few statements with buffers of their own, run by 2 blocks of 64 threads. Many rows share a kernel, since a compiler starts slowly.
+// test: timeout 300
 #include "rows.h"
 #include "thin.h"
 

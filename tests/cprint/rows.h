@@ -1,4 +1,4 @@
-// Rows of the instruction table as C, held against the interpreter.
+// Compares rows of the instruction table as C with the interpreter.
 #ifndef TESTS_CPRINT_ROWS_H
 #define TESTS_CPRINT_ROWS_H
 

@@ -1,7 +1,7 @@
-// Control flow as C: conditions that warps or lanes differ in around things that are done together, barriers of parts
-// of a block, loops that differ from thread to thread, values of elements, blocks that are no whole number of warps,
-// names that C has other uses for. Every kernel is run by the interpreter too, which finds nothing wrong with it, and
-// all bits agree. test: timeout 300
+// Control flow as C: divergent conditions around collective statements, barriers of parts of a block, loops that differ between threads,
+// conditions on elements, blocks that are not whole warps, and reserved names of C. The interpreter must find no error in these kernels, and all
+// bits must agree.
+// test: timeout 300
 #include "held.h"
 
 static const struct {

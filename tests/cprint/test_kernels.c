@@ -1,5 +1,6 @@
-// The kernels of kernels/ and the examples of the notes, as C: every bit is the interpreter's, at sizes that no tile
-// divides and at some that fit. test: timeout 300
+// The kernels of kernels/ and the examples of the documentation, as C. All bits must be the interpreter's, at sizes that tiles do not divide and at
+// some that they do.
+// test: timeout 300
 // test: quick release
 #include "held.h"
 

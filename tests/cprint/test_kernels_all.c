@@ -1,4 +1,4 @@
-// Kernels at more sizes and constants than in test_kernels.c, and the good ones of the interpreter's tests.
+// Kernels at more sizes and constants than in test_kernels.c, and the correct kernels of the interpreter's tests.
 // test: check-all
 // test: timeout 600
 #include "held.h"

@@ -1,4 +1,4 @@
-// Every row of the instruction table that C can be printed of, on registers.
+// Every row of the instruction table that can be printed as C, on registers.
 // test: timeout 300
 #include "rows.h"
 

@@ -1,5 +1,5 @@
-// The vendor's library of products without a GPU: fp32 alone, by three loops in the host's memory, columns first. Compiled as
-// libcublasLt.so.13 by api/test_module.c, beside the driver of fake.c. For each product it proposes three algorithms, which do the same.
+// A replacement of cuBLASLt without a GPU. It multiplies column-major fp32 matrices in host memory by three loops. api/test_module.c compiles it as
+// libcublasLt.so.13, with the driver of fake.c. For each product it proposes three algorithms, which do the same.
 #include "cuda/blas.h"
 
 #include <stdlib.h>

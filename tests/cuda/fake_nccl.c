@@ -1,4 +1,4 @@
-// NCCL without GPUs, for ranks that are threads of one process.
+// A replacement of NCCL without GPUs, for ranks that are threads of one process.
 #include "cuda/nccl.h"
 
 #include <sched.h>

@@ -1,4 +1,4 @@
-// A kernel with one atom of any row of the instruction table, made by hand: what a row's text is printed with.
+// Makes a kernel with one atom of a given row of the instruction table, to print the row's text.
 #ifndef TESTS_CUDA_ROWS_H
 #define TESTS_CUDA_ROWS_H
 

@@ -1,4 +1,4 @@
-// An instruction takes 16 bytes from sm_70 on; its lowest 9 bits name the operation whatever its operands are.
+// Since sm_70 an instruction has 16 bytes. Its lowest 9 bits are the operation, independent of operands.
 #include "sass.h"
 
 #include <elf.h>

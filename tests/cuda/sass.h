@@ -1,4 +1,4 @@
-// Machine code looked at without a disassembler: how many instructions a kernel has, and what comes before its wait.
+// Reads machine code without a disassembler: number of instructions of a kernel, and instructions before its wait.
 #ifndef TESTS_CUDA_SASS_H
 #define TESTS_CUDA_SASS_H
 

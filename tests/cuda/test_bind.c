@@ -1,4 +1,4 @@
-// Arguments of a launch, and how results are compared; needs no GPU.
+// Arguments of a launch, and the comparison of results. Needs no GPU.
 #include "cuda/cuda.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
-// Products by the vendor's library, with a library that multiplies column-major matrices as its descriptions say:
-// whatever the strides, D is A B.
+// Products by cuBLASLt, with a replacement that multiplies column-major matrices as described by its arguments. D must be A B for all strides.
 #include "columns.h"
 
 #include <setjmp.h>

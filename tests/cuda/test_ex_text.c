@@ -1,5 +1,5 @@
-// Integer expressions as C++: random ones are compiled by the system's C++ compiler with checks for overflow, and their
-// values are those of ex_eval. Types are part of it: an index that needs 64 bits is computed in 64.
+// Integer expressions as C++. The system's C++ compiler compiles random ones with checks for overflow. Their values must be those of ex_eval. An
+// index that needs 64 bits must be computed in 64.
 #include "cuda/cu_print.h"
 #include "folder.h"
 

@@ -1,4 +1,4 @@
-// Every row of the instruction table, printed and, where NVRTC is there, compiled for sm_90a. Needs no GPU.
+// Every row of the instruction table, printed and, if NVRTC is installed, compiled for sm_90a. Needs no GPU.
 // test: timeout 300
 #include "rows.h"
 #include "thin.h"

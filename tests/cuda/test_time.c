@@ -1,5 +1,5 @@
-// How kernels are timed, with a driver that says what it was asked (fake.h): launches take turns on sets of buffers,
-// times are those of the clock, and all memory is given back.
+// Timing of kernels, with a driver that records its calls (fake.h). Launches alternate between sets of buffers, times are those of the fake clock,
+// and all memory is freed.
 #include "fake.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// A GPU that is none, for the pipeline: gpu_identity and the races are these, which make up a time for every device program and call
-// some of them wrong, or are stopped. The expected report is then known: the fastest right one of all that took part.
+// A simulated GPU for the pipeline. It replaces gpu_identity and the races. It invents a time for every device program, and calls some of them wrong
+// or stops. So the expected report is known: the fastest correct program of all that took part.
 #ifndef TESTS_DRIVE_PRETENDED_GPU_H
 #define TESTS_DRIVE_PRETENDED_GPU_H
 

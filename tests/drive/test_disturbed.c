@@ -1,4 +1,4 @@
-// A result whose times were disturbed is no last word: it is measured again when it is asked for, unless the caller takes it as it is.
+// A remembered result with disturbed times is measured again by the next job, unless the caller accepts it.
 #include "../folder.h"
 #include "base/memory.h"
 #include "drive/drive.h"

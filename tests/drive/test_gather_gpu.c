@@ -1,5 +1,5 @@
-// Programs in which data choose elements, through the whole pipeline on a pretended GPU: plans with gathers as kernels and within their readers
-// take part in one race.
+// Programs with data-dependent indices, through the whole pipeline on a simulated GPU. One race has plans with gathers as separate kernels, and
+// plans with gathers inside of the kernels that read them.
 // test: timeout 400
 // test: quick release
 #include "pretended_gpu.h"

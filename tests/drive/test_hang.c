@@ -1,5 +1,5 @@
-// A job whose kernels do not come to their end: the user's stop ends the job all the same. The compiler makes op-by-op as it is, and of every
-// source with a block graph a kernel that sleeps for longer than the test may take.
+// A job whose kernels do not end: the user's stop must end the job. The test's compiler compiles op-by-op unchanged, but replaces every kernel of a
+// block graph by one that sleeps for longer than the test may take.
 // test: release
 #include "../graphs.h"
 #include "drive/drive.h"

@@ -1,5 +1,5 @@
-// The rows of pass.def: what one leaves another takes. A row with a wrong output, put in the place of a right one, is caught by the check after it,
-// and the message names the pass.
+// The rows of pass.def: inputs of a pass are outputs of earlier ones. If a pass is replaced by one with a wrong output, the check after it must fail,
+// with a message that names the pass.
 #include "drive/pass.h"
 #include "front/front.h"
 

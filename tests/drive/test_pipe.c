@@ -1,4 +1,4 @@
-// The pipeline from its public interface, and what it is made of that has no room of its own.
+// The pipeline by its public interface, and parts of it that no other test covers.
 #include "folder.h"
 #include "drive/drive.h"
 #include "front/front.h"

@@ -1,5 +1,5 @@
-// Plans on a GPU without one (pretended_gpu.h): who won a measured race is raced alone beside op-by-op by the next user, without a search; a plan
-// of another GPU is none; one that is wrong on the GPU costs its use, and the job searches.
+// Plans on a simulated GPU (pretended_gpu.h). The winner of a measured race becomes a plan. The next user's job races it against op-by-op, without a
+// search. Plans of other GPUs are ignored. If a plan is wrong on the GPU, it is dropped, and the job searches.
 // test: timeout 300
 // test: quick release
 #include "pretended_gpu.h"

@@ -1,4 +1,4 @@
-// Without a GPU: machine code of the candidates that a race would try first is in the database, by a compiler that is none.
+// A job without a GPU stores machine code of the first candidates of a race in the database. The compiler is a fake one.
 // test: timeout 300
 // test: quick release
 #include "../graphs.h"

@@ -1,5 +1,5 @@
-// Graphs are offered in the order of what lowering makes of them: the first of the list is at least as good as all that the search's own
-// model would list, its cost is what lowering says without a memory, and nothing is offered that no scheme takes.
+// Graphs are listed in the order of prices by lowering. The first is at least as good as all graphs of the list by the search's own model. Its price is
+// the same as by a fresh pricer, without remembered results. Every listed graph has a scheme for each kernel.
 // test: release
 // test: timeout 600
 #include "../thin.h"

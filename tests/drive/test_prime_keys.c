@@ -1,4 +1,4 @@
-// Attention over numbers of keys that no good tile divides: few kernels are offered first, and they take well below op by op.
+// Attention with numbers of keys that no good tile divides: the first graphs have few kernels, and take much less time than op-by-op.
 // test: release
 // test: timeout 600
 #include "drive/drive.h"

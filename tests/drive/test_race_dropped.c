@@ -1,4 +1,5 @@
-// Each candidate that a race on a GPU drops has a command that shows it by itself: the same kernels, the same reason. The GPU is pretended_gpu.h.
+// The report has a command for each candidate that a race on a GPU drops. The command must make the same kernels and fail for the same reason. The GPU
+// is simulated (pretended_gpu.h).
 // test: timeout 200
 // test: quick release
 #include "pretended_gpu.h"

@@ -1,5 +1,5 @@
-// The race on a GPU without one (pretended_gpu.h): the fastest right one of all that took part is reported, a hill is climbed to its
-// top, and what was found is found again.
+// Races on a simulated GPU (pretended_gpu.h): the fastest correct candidate is reported, the climb reaches a local minimum, and a second job finds
+// the remembered result.
 // test: timeout 400
 // test: quick release
 #include "pretended_gpu.h"

@@ -1,5 +1,5 @@
-// Programs of several parts on a pretended GPU: what the parts' winners come to is not the end of it. The clock calls them slow in each
-// other's company, and something else fast.
+// Programs of several parts on a simulated GPU. The simulated clock makes the winners of the parts slow together, and another combination fast. The
+// race of the whole must find that one.
 #include "pretended_gpu.h"
 #include "thin.h"
 

@@ -1,4 +1,4 @@
-// Who wins a race, of scores that were measured.
+// The winner of a race, by recorded measurements.
 #include "drive/drive.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// Cuts of the programs of examples/ that are too much for one search: the same with any number of threads, and
-// the small parts are worked on first. For a GPU, time is given by what is to be gained. The sizes of the parts are what to look at when the probe or the cuts change.
+// Cuts of the programs of examples/ that are too large for one search. They are the same with any number of threads, and small parts are searched
+// first. For a GPU, time is divided by the possible gain. Changes of the probe or of the cuts change the sizes of parts that are expected here.
 // test: quick release
 // test: timeout 300
 #include "drive/drive.h"

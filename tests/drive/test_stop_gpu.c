@@ -1,5 +1,5 @@
-// Races on a GPU (pretended_gpu.h) that are stopped, by the user or by the clock: the fastest that was measured is the result, what was
-// not tried is told, and the next run goes on.
+// Races on a simulated GPU (pretended_gpu.h) that are stopped by the user or at the end of the time. The result is the fastest measured candidate. The
+// report says what was not tried, and the next job continues.
 // test: timeout 400
 // test: quick release
 #include "pretended_gpu.h"

@@ -1,5 +1,5 @@
-// Several contexts in several threads at once, each with everything that the interface does on a CPU: reading, building, optimizing with
-// one database for all, saving, loading, running, comparing, layouts. `make tsan` runs it under the thread sanitizer.
+// Several threads with a context each, which call all functions of the interface for a CPU: reading, building, optimizing, saving, loading, running,
+// comparing, layouts. They share a database. `make tsan` runs this test with the thread sanitizer.
 // test: timeout 300
 #include "drive/drive.h"
 #include "folder.h"

@@ -1,5 +1,5 @@
-// A time that is too short for a program of several parts, on a CPU: what was decided until then stands, the other parts run operator by
-// operator, and the whole is measured all the same.
+// A time that is too short for a program of several parts, on a CPU. Results of finished parts are used, other parts run operator by operator, and
+// the whole program is measured.
 // test: release
 // test: timeout 300
 #include "../graphs.h"

@@ -1,5 +1,5 @@
-// Rows longer than a block of a CPU holds, few and many, of widths that divide and of primes: what the search offers can be made, costs less
-// than operator by operator, and keeps all cores busy where a row can be cut.
+// Rows that do not fit the scratch memory of a CPU's block, few and many, with composite and prime lengths. Graphs of the search can be compiled and
+// cost less than operator by operator. All cores have work if a row can be divided.
 #include "../graphs.h"
 #include "../search/examples.h"
 #include "../thin.h"

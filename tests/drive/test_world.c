@@ -1,4 +1,4 @@
-// Programs of several devices from the public interface: their subprograms are of one rank, the result computes what all ranks do.
+// Programs of several devices by the public interface. Subprograms are those of one rank, and the result is equal to the program of all ranks.
 // test: quick release
 // test: timeout 300
 #include "folder.h"

@@ -1,4 +1,4 @@
-// Shared by the tests of this room: graphs from text, and values of their outputs.
+// Shared by the tests of src/eval: graphs from text, and values of their outputs.
 #ifndef MICA_TEST_EVALUATE_H
 #define MICA_TEST_EVALUATE_H
 

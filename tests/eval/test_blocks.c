@@ -1,5 +1,5 @@
-// Block and thread graphs against programs that say the same on whole tensors, in all three domains: equal to
-// rounding over the reals, equal without a rest over the fields.
+// Block and thread graphs compared with equivalent programs on whole tensors in all three domains. Over the reals they are equal up to rounding, over
+// the fields exactly.
 #include "evaluate.h"
 #include "thin.h"
 

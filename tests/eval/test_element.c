@@ -1,4 +1,4 @@
-// Chosen elements of a graph are those of the interpreter, for each operator and for programs.
+// Evaluation of single elements of a graph. They equal the interpreter's, for each operator and for programs.
 #include "each_op.h"
 #include "evaluate.h"
 #include "graphs.h"

@@ -1,5 +1,5 @@
-// Every operator of kernel graphs against values worked out by hand; the domains against each other; what is
-// refused. The interpreter is the definition, so the expectations here share nothing with it.
+// Every operator of kernel graphs against values from other formulas, the domains against each other, and errors. The interpreter defines the
+// operators' meaning, so the expected values use none of its code.
 #include "evaluate.h"
 
 #include <math.h>

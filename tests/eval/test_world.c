@@ -1,4 +1,4 @@
-// Programs over several ranks: what the operators of all ranks give, by hand; and what the graph of all ranks looks like.
+// Programs of several ranks: values of the collective operators, compared with values computed by hand, and the graph of all ranks.
 #include "evaluate.h"
 
 #include <math.h>

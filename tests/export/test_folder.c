@@ -1,5 +1,5 @@
-// Saved folders are replaced as a whole: a save that fails or is killed at any of its steps leaves the older folder or the new one, and nothing
-// that the next save does not take away; savers and readers at the same time see whole folders. The linker sends the steps here.
+// Saved folders are replaced as a whole. If a save fails or is killed at any step, the older folder or the new one remains. The next save removes all
+// other files. Concurrent saves and reads see complete folders. The linker replaces the steps' system calls by functions of this file.
 #include "export/folder.h"
 #include "drive/drive.h"
 #include "folder.h"

@@ -1,5 +1,4 @@
-// Data for users of the driver: program.json says of each launch what the device program says, and machine code is there or its
-// reason.
+// program.json, the data for users of the driver. Its launches are those of the device program. It has the machine code, or the reason why not.
 #include "../graphs.h"
 #include "drive/drive.h"
 #include "export/export.h"

@@ -1,5 +1,4 @@
-// Random rewriting by the axioms, in both directions. Each rule gives an equal term, or NULL where it does
-// not apply; which laws are in force is the caller's choice.
+// Random rewriting by the axioms, in both directions. Each rule returns an equal term, or NULL if it does not apply. The caller chooses the laws.
 #include "terms.h"
 
 static bool is(const struct term *t, enum term_op op) { return t && t->op == op; }

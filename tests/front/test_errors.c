@@ -1,4 +1,4 @@
-// Errors: which one, where, and what the hint says.
+// Errors: number, place and hint.
 #include "front/front.h"
 
 #include <setjmp.h>

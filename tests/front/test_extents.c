@@ -1,5 +1,5 @@
-// Run-time extents: for each value a program computes what the program of that fixed extent computes, whatever padding holds; texts are
-// read back as they were; what does not fit is refused.
+// Run-time extents. For each value the results are those of the program with that fixed extent, for any content of the padding. Printed texts are
+// read back unchanged. Wrong declarations are errors.
 #include "eval/eval.h"
 #include "front/front.h"
 

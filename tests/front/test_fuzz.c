@@ -1,5 +1,5 @@
-// Any bytes are safe: mutants of every example end in a graph or in an error with a text, never in a crash. Built
-// with -DMICA_LIBFUZZER this file is a fuzz target instead.
+// The parser accepts any bytes. Mutants of every example give a graph or an error with a text, without a crash. With -DMICA_LIBFUZZER this file is a
+// fuzz target instead.
 #include "front/front.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Mirage's muGraph JSON: what is read equals its program, and what cannot be read is explained.
+// Mirage's muGraph JSON: graphs that are read equal their programs, and errors explain why others cannot be read.
 #include "graphs.h"
 
 #define TENSOR(guid, a, b) "{\"guid\":" #guid ",\"num_dims\":2,\"dim\":[" #a "," #b ",0,0],\"data_type\":921}"

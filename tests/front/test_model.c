@@ -1,4 +1,4 @@
-// Several programs in one text: what each is, what they share, and what is refused.
+// Several programs in one text: their graphs, their shared tensors, and errors.
 #include "front/front.h"
 
 #include <setjmp.h>

@@ -1,10 +1,10 @@
-// Fuzz targets: any bytes end in a graph or in an error with a text and a hint, never in a crash, a leak or a long wait.
-// Each goes through the entry points that the command uses, and what is read is printed and read again.
+// Fuzz targets. Any bytes must give a graph, or an error with a text and a hint, without a crash, a leak or a long run. Each target calls the functions
+// that the command calls. Graphs that were read are printed and read again.
 //
-//   targets.def   one row a target: its function, and where its seeds are
+//   targets.def   a row for each target: its function, and the folders of its seeds
 //   fuzz_*.c      the targets
 //   fuzz_main.c   libFuzzer's entry to the target named by -DMICA_FUZZ=... (scripts/fuzz.sh builds it with clang)
-//   test_replay.c what was found once (found/TARGET/*) and mutants of the seeds, with any compiler
+//   test_replay.c runs earlier findings (found/TARGET/*) and mutants of the seeds, with any compiler
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 

@@ -1,4 +1,4 @@
-// What the targets check alike.
+// Checks that the targets share.
 #include "fuzz.h"
 
 #include <string.h>

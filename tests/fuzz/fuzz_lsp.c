@@ -1,4 +1,4 @@
-// The language server: bytes as everything that a client says.
+// The language server: the bytes are all messages of a client.
 #include "fuzz.h"
 #include "lsp/lsp.h"
 

@@ -1,4 +1,4 @@
-// libFuzzer's way in. Elsewhere this file is empty.
+// The entry point of libFuzzer. Without libFuzzer this file is empty.
 #ifdef MICA_FUZZ
 
 #include "fuzz.h"

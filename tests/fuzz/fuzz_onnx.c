@@ -1,5 +1,5 @@
-// Models in the format of ONNX: read, planned, divided into programs; what is left runs on small inputs by its simple
-// functions as a plan does, since whatever is known is folded.
+// Models in the format of ONNX are read, planned and divided into programs. Other nodes run on small inputs by their simple functions, as in constant
+// folding.
 #include "base/memory.h"
 #include "fuzz.h"
 #include "onnx/onnx.h"

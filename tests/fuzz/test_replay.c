@@ -1,5 +1,4 @@
-// Without libFuzzer: what fuzzing found once (tests/fuzz/found/TARGET/*) and some mutants of the seeds keep the targets'
-// promises.
+// Runs the fuzz targets without libFuzzer, on earlier findings (tests/fuzz/found/TARGET/*) and on some mutants of the seeds.
 #include "fuzz.h"
 
 #include <glob.h>

@@ -1,5 +1,5 @@
-// The texts that Mica makes of a graph, for files under tests/golden/texts. They depend on the graph alone: no time is measured, no database
-// is read and no capacity of this machine is asked for.
+// The texts that Mica makes of a graph, for files under tests/golden/texts. They depend on the graph only, not on measured times, the database or the
+// machine.
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
 

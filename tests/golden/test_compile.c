@@ -1,5 +1,5 @@
-// NVRTC compiles the CUDA text of kernels for GPUs: of the first graph of each table of tests/lower for sm_90a, of one table in four for sm_80
-// too. With MICA_ALL=1 of all graphs of all tables for both. It needs no GPU. Without NVRTC the test is skipped.
+// NVRTC compiles the CUDA C++ of kernels. The kernels are those of the first graph of each table of tests/lower for sm_90a, and of one table in four
+// for sm_80 too. With MICA_ALL=1 they are those of all graphs for both. No GPU is needed. Without NVRTC the test is skipped.
 // test: release
 // test: timeout 1800
 #include "../tables.h"

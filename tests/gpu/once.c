@@ -1,4 +1,4 @@
-// A device program run once on given inputs, with the same care for the process as a race takes.
+// Runs a device program once on given inputs, in a worker process as in races.
 #include "once.h"
 
 #include <string.h>

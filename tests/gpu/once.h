@@ -1,4 +1,4 @@
-// A device program run once on given inputs.
+// Runs a device program once on given inputs.
 #ifndef TESTS_GPU_ONCE_H
 #define TESTS_GPU_ONCE_H
 

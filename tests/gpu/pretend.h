@@ -1,6 +1,5 @@
-// A GPU that is none. Memory is the host's; machine code is a kernel's name, VERB_N_NANOSECONDS, which says what the
-// kernel does with its buffers x and y of N fp32 elements (and a third one of counters) and what it takes; the clock is
-// what kernels took.
+// A simulated GPU in host memory. Its machine code is a kernel's name, VERB_N_NANOSECONDS. VERB is the function of the kernel on its buffers x and y of N
+// fp32 elements, and a third buffer of counters. The clock is the sum of the kernels' NANOSECONDS.
 #ifndef MICA_TESTS_PRETEND_H
 #define MICA_TESTS_PRETEND_H
 

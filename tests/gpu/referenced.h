@@ -1,4 +1,4 @@
-// Float64 references of a device held against the CPU's.
+// Compares float64 references of a device with the CPU's.
 #ifndef MICA_TESTS_REFERENCED_H
 #define MICA_TESTS_REFERENCED_H
 

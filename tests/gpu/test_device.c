@@ -1,5 +1,5 @@
-// Device programs as `mica lower` makes them, through the worker's side: arguments, workspaces, counters, products by
-// the library. Kernels run in the interpreter, on poisoned memory, and the results are held against float64.
+// Device programs of `mica lower` in the worker's code: arguments, workspaces, counters, and products by the library. Kernels run in the interpreter on
+// poisoned memory, and the results are compared with float64.
 #include "../gpu_of.h"
 #include "graphs.h"
 #include "plan/plan.h"

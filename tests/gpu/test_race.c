@@ -1,5 +1,5 @@
-// Races on a device that is none, whose kernels take what their names say: the fastest right one wins, whatever else is
-// in the race; results and machine code are remembered.
+// Races on a simulated GPU, with times given by kernel names (pretend.h). The fastest correct candidate wins, whatever the others do. Results and
+// machine code are remembered.
 #include "pretend.h"
 #include "base/trace.h"
 #include "folder.h"

@@ -1,5 +1,5 @@
-// On this machine's GPU, where there is one: kernels that do what no kernel should, products by the vendor's library, a
-// race. test: timeout 300
+// Tests on this machine's GPU, if there is one: faulty kernels, products by cuBLASLt, and a race.
+// test: timeout 300
 #include "graphs.h"
 #include "gpu/wire.h"
 #include "plan/plan.h"

@@ -1,7 +1,7 @@
 // test: quick release
 // test: timeout 300
-// Float64 references as a GPU computes them: the text of each plain kernel, compiled for this processor, gives what the CPU's reference gives,
-// for each operator, for inputs of each dtype, and for values that are rounded or moved. The referee finds a kernel that is wrong.
+// Float64 references by GPU code. The text of each plain kernel is compiled for the CPU, and its results are compared with the CPU's reference. The test
+// covers each operator, inputs of each dtype, and rounded or moved values. The referee must find a wrong kernel.
 #include "graphs.h"
 #include "gpu/plain.h"
 #include "pretend.h"

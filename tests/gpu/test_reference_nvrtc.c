@@ -1,6 +1,6 @@
 // test: check-all
 // test: timeout 300
-// NVRTC compiles the plain kernels of float64 references, for each operator and each dtype, and the one that compares. Skipped where there is no NVRTC.
+// NVRTC compiles the plain kernels of float64 references for each operator and dtype, and the kernel that compares. Without NVRTC the test is skipped.
 #include "each_op.h"
 #include "gpu/compare.h"
 #include "gpu/plain.h"

@@ -1,5 +1,5 @@
-// Races that are stopped, and compiling that is given up: what hangs is ended, what was timed is told, what was measured is not
-// measured again, and no process is left behind. If a stop were not heeded these tests would not end.
+// Races that are stopped, and compilations that are given up. Hanging kernels are ended, measured times are reported and not measured again, and no
+// process remains. If a stop has no effect, these tests do not end.
 #include "pretend.h"
 #include "folder.h"
 #include "gpu/session.h"

@@ -1,4 +1,4 @@
-// Two processes with one MICA_GPU_LOCK: the second waits until the first gives its turn, or until it is stopped.
+// Two processes with the same MICA_GPU_LOCK: the second waits until the first releases the lock, or until it is stopped.
 #include "gpu/gpu.h"
 
 #include <setjmp.h>

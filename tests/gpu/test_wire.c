@@ -1,4 +1,4 @@
-// Messages between the two sides: what is put is got back; torn and foreign ones are errors.
+// Messages between worker and parent process: they are read as written; truncated and foreign messages are errors.
 #include "pretend.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// Candidates in a worker: what their runs on poisoned memory show, and that one that breaks, ends or hangs the worker
-// costs itself only. The worker process is this executable with a device that is none.
+// Candidates in a worker process: errors found by runs on poisoned memory, and candidates that crash, end or hang the worker, without harm to others.
+// The worker process is this executable with a simulated GPU.
 #include "folder.h"
 #include "pretend.h"
 

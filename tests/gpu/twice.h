@@ -1,4 +1,4 @@
-// The program that tests of this room race and run: twice its input.
+// The program that tests of src/gpu race and run: twice its input.
 #ifndef TESTS_GPU_TWICE_H
 #define TESTS_GPU_TWICE_H
 

@@ -1,5 +1,5 @@
-// The checker: graphs that the parser accepts pass; the same graphs with one thing broken behind graph_add's back
-// are refused, and the message says what is wrong.
+// The checker of graphs. Graphs of the parser pass. The same graphs with one field changed directly, not by graph_add, are refused, with a message that
+// names the error.
 #include "front/front.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// Keys of graphs (graph_key.c): equal for other names, another order of operators and operators that nothing needs, different for everything
-// that the result depends on; and the same in every build, which a key that is written here shows.
+// Keys of graphs (graph_key.c). They do not depend on names, the order of operators and unused operators, but on everything that determines the result.
+// A key in this file shows that they are the same in every build.
 #include "../graphs.h"
 
 static const char *key_of(struct arena *mem, const char *text)

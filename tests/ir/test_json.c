@@ -1,4 +1,4 @@
-// JSON: every example goes there and back; what is wrong with a file is said; no bytes crash the reader.
+// JSON: every example is written and read back; errors name what is wrong; no bytes crash the reader.
 #include "front/front.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-// A kernel of kernels/ at some sizes: run by the interpreter, which must find nothing wrong, and held against the tensor
-// program that it claims to compute. Shared by the tests of this folder.
+// Runs a kernel of kernels/ at some sizes in the interpreter, which must find no error, and compares it with its tensor program. Shared by the tests
+// of this folder.
 #ifndef TESTS_KERNELS_PROOF_H
 #define TESTS_KERNELS_PROOF_H
 

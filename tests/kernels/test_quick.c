@@ -1,4 +1,4 @@
-// Every kernel of kernels/ at sizes that no tile divides, at the least, and at some that fit.
+// Every kernel of kernels/ at its smallest sizes, at sizes that tiles do not divide, and at some that they do.
 // test: timeout 300
 #include "proof.h"
 

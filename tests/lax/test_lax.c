@@ -1,5 +1,5 @@
-// Subprograms: every program falls into convex parts that the search can take, each a program of its own, and the
-// parts put back together compute what the program computes.
+// Subprograms: every program is divided into convex parts that the search can take. Each part is a program, and all parts together are equal to the
+// whole program.
 #include "eval/eval.h"
 #include "front/front.h"
 #include "lax/lax.h"

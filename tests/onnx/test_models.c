@@ -1,5 +1,5 @@
-// Small models (tests/onnx/models, made by write_expected.py) give what onnxruntime gave: read, divided, each program by the
-// interpreter and each node that was left by its simple function.
+// Small models (tests/onnx/models, made by write_expected.py) have the results of onnxruntime. They are read and divided. The interpreter runs each
+// program, and simple functions run the other nodes.
 #include "eval/eval.h"
 #include "onnx/onnx.h"
 

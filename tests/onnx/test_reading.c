@@ -1,4 +1,4 @@
-// Models written here, field by field: what is wrong in one is said, and external data stays in the model's folder.
+// Models that this test writes field by field: errors name the wrong field, and external data must be in the model's folder.
 #include "onnx/onnx.h"
 
 #include <setjmp.h>

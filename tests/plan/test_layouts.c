@@ -1,5 +1,5 @@
-// Layouts of tensors and tiles: what is chosen on graphs where the answer is known, the least cost against all choices in turn,
-// swizzles against the banks of shared memory.
+// Layouts of tensors and tiles: choices on graphs with a known answer, the least cost against an enumeration of all choices, and swizzles against the
+// banks of shared memory.
 #include "../graphs.h"
 #include "plan/layout.h"
 

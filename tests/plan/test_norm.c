@@ -1,5 +1,4 @@
-// Normal forms against the interpreter: inputs hold their own element numbers, so what a block graph saves tells where each
-// element came from, and that must be where the normal form says.
+// Normal forms against the interpreter. Each input element is its own number, so saved elements show their origin. It must be that of the normal form.
 #include "../graphs.h"
 #include "eval/eval.h"
 #include "lower/lower.h"

@@ -1,5 +1,5 @@
-// Pieces of memory with lives: every placement is held against what it promises, the exact one against all orders there are, and
-// each greedy one against a case that it alone does well or badly.
+// Placement of memory with lifetimes. Every placement is checked for overlaps. The exact method is compared with an enumeration of all orders, and each
+// greedy method has a case in which it differs from the others.
 #include "plan/plan.h"
 
 #include <setjmp.h>

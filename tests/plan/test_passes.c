@@ -1,4 +1,4 @@
-// Passes over kernels: what they decide on graphs where the answer is known, and against all answers in turn where these are few.
+// Passes over kernels: decisions on graphs with a known answer, and comparison with an enumeration of all answers if there are few.
 #include "../graphs.h"
 #include "plan/passes.h"
 

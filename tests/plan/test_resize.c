@@ -1,4 +1,4 @@
-// Other sizes: a graph stays the same function, shapes follow, and what cannot be is refused.
+// Changes of tile sizes: the graph remains the same function, shapes are updated, and impossible sizes are errors.
 #include "graphs.h"
 #include "plan/plan.h"
 

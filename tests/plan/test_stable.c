@@ -1,5 +1,5 @@
-// Softmax without overflow: every form is equal to what was written over the fields, holds the structure that it
-// should, stays as it is when stabilized again, and computes with logits of 1e4 in float32 what float64 computes.
+// Softmax without overflow. Every form equals the original over the fields, has the expected structure, and is unchanged by a second call. With logits
+// of 1e4 its results in float32 are those of float64.
 #include "graphs.h"
 #include "plan/plan.h"
 #include "thin.h"

@@ -1,5 +1,5 @@
-// The report as a page: it is well-formed whatever the report says, shows no text of a report as markup, needs nothing but itself, and
-// is the same every time. Checks of the markup: elements nest, attributes are quoted, ids are unique and links lead to one.
+// The report as an HTML page. It is well-formed for any report, never uses text of a report as markup, refers to no other file, and is deterministic.
+// Checks of the markup: elements nest, attributes are quoted, ids are unique, and every link has a target.
 // test: quick release
 #include "../thin.h"
 #include "base/memory.h"

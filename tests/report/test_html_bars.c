@@ -1,4 +1,4 @@
-// Bars of the page, whiskers and marks: lengths as they follow from the report, all shares of one box; and times that were disturbed say so.
+// Bars, whiskers and marks of the HTML page. Their lengths follow from the report, as fractions of one box. Disturbed times are marked.
 #include "base/memory.h"
 #include "drive/drive.h"
 #include "report/report.h"

@@ -1,5 +1,5 @@
-// The database: what was put is got back; files that are damaged, or cannot be written, or are another program's or another user's are reported,
-// not touched; what was changed in it is not used. The linker sends fstatfs here, so that a folder can pretend to be elsewhere.
+// The database: entries are read as written. Files that are damaged or not writable, or belong to another program or user, are reported and not changed.
+// Modified entries are not used. The linker replaces fstatfs by a function of this file, to simulate other file systems.
 #include "folder.h"
 #include "rt/db.h"
 

@@ -1,4 +1,4 @@
-// Verdicts on recorded figures: were they disturbed, and by what? No time is taken here: all figures are as they were recorded, or made up.
+// Detection of disturbed measurements and of their causes, on recorded and invented figures. No times are measured.
 #include "base/memory.h"
 #include "rt/rt.h"
 

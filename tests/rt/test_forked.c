@@ -1,4 +1,4 @@
-// A child of fork calls modules that its parent called before: the threads of OpenMP are not in the child.
+// A forked child calls modules that its parent called before. The child does not have the parent's OpenMP threads.
 #include "rt/rt.h"
 
 #include <setjmp.h>

@@ -1,5 +1,4 @@
-// Compiling, loading, checking and timing generated code; what goes wrong there is the environment's fault and has to
-// be said so.
+// Compiling, loading, checking and timing of generated code. Failures are reported as errors of the environment.
 #include "front/front.h"
 #include "rt/rt.h"
 

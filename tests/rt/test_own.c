@@ -1,4 +1,4 @@
-// Checksums by the examples of FIPS 180-4 and RFC 4231, and files that appear whole.
+// Checksums, with the examples of FIPS 180-4 and RFC 4231, and files that are written atomically.
 #include "base/own.h"
 #include "folder.h"
 

@@ -1,4 +1,4 @@
-// The precompiled header: made by the second compilation, the same objects with it, and none where others could have planted it.
+// The precompiled header. The second compilation makes it, objects are the same with it, and it is not used if other users could have written it.
 #include "front/front.h"
 #include "rt/rt.h"
 

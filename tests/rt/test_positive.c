@@ -1,4 +1,4 @@
-// Random inputs that a program divides by keep away from zero, and only those. Masks hide a triangle with odd seeds.
+// Random inputs are away from zero if, and only if, the program divides by them. Masks hide a triangle with odd seeds.
 #include "graphs.h"
 #include "rt/rt.h"
 

@@ -1,5 +1,5 @@
-// Ranks of a world as threads: what they compute together is what the program of all ranks computes. And the memory in which they meet:
-// names, programs and ranks that do not fit, and ranks that do not come.
+// Ranks of a world as threads. Their results together equal the program of all ranks. Errors of the shared memory are tested: wrong names, programs
+// and ranks, and missing ranks.
 // test: timeout 300
 #include "front/front.h"
 #include "rt/rt.h"

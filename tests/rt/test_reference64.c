@@ -1,5 +1,4 @@
-// The float64 reference of full-size programs computes by rows on all cores what the interpreter computes at once: the
-// same numbers, bit by bit, where no product is among them.
+// The float64 reference of full-size programs, which computes rows on all cores. Without products it has the same bits as the interpreter.
 #include "eval/eval.h"
 #include "graphs.h"
 #include "rt/rt.h"

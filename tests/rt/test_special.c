@@ -1,4 +1,4 @@
-// The check on special inputs: right code passes, whatever order it computes in; code that loses NaN or infinities is found.
+// The check on special inputs. Correct code passes with any order of operations; code that loses NaN or infinities fails.
 #include "../graphs.h"
 #include "rt/rt.h"
 

@@ -1,4 +1,4 @@
-// Times of calls while others use the machine as well.
+// Timing of calls while other processes use the machine.
 #include "rt/rt.h"
 
 #include <setjmp.h>

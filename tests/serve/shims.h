@@ -1,4 +1,4 @@
-// A machine for tests: the kernel's text compiled for a CPU, as a library that is loaded.
+// A machine (serve.h) for tests: the emitted kernel, compiled for a CPU and loaded as a library.
 #ifndef MICA_TEST_SHIMS_H
 #define MICA_TEST_SHIMS_H
 

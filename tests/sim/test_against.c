@@ -1,4 +1,4 @@
-// Programs as references of tile kernels: who stands for what, and that what is wrong is seen.
+// Tensor programs as references of tile kernels: which tensor corresponds to which buffer, and detection of wrong kernels.
 #include "sim/against.h"
 #include "drive/drive.h"
 #include "sim/tile_host.h"

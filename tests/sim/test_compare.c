@@ -1,4 +1,4 @@
-// Two results of a kernel are held against each other by their bits and by their norms.
+// Comparison of two results of a kernel by their bits and by their norms.
 #include "sim/sim.h"
 
 #include <setjmp.h>

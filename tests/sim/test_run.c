@@ -1,5 +1,5 @@
-// Results of kernels, against references in C: bit for bit where the instructions are exact, else within rounding.
-// And what they cost, against counts that can be had by hand.
+// Results of kernels compared with references in C: equal bits if the instructions are exact, else up to rounding. Their costs are compared with counts
+// by hand.
 #include "tiles.h"
 
 #include "sim/number.h"

@@ -1,5 +1,5 @@
-// Types of 8 bits in tile programs: loads, stores and conversions, one element and vectors of them, in the interpreter. The numbers
-// are those of base/num.h, which tests/base/test_num.c holds against a definition of its own.
+// Types of 8 bits in tile programs: loads, stores and conversions of single elements and vectors in the interpreter. Expected numbers are by
+// base/num.h, which tests/base/test_num.c tests.
 #include "tiles.h"
 
 #include "sim/number.h"

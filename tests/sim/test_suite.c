@@ -1,7 +1,6 @@
-// Every kernel of tests/sim/good runs without a report; every kernel of tests/sim/broken is reported with the class and
-// the line of its first line, "// expect: CLASS LINE", and with no other class but those of "// also: CLASS ...", which
-// are what follows from the mistake in the order in which warps happen to run. Without the interpreter's shortcuts each run says
-// the same. Other comments at the head:
+// Every kernel of tests/sim/good runs without a report. Every kernel of tests/sim/broken is reported with the class and the line in its first line,
+// "// expect: CLASS LINE". Other classes of reports must be in its line "// also: CLASS ...": they follow from the mistake in some orders of warps.
+// Without the interpreter's shortcuts the reports are the same. Other comments at the head:
 //   // set: NAME=VALUE,...   sizes      // fresh: A,B   buffers that hold nothing before
 //   // zero: A               holds zeros      // shift: A 4   begins so many bytes after a multiple of 256
 #include "tiles.h"

@@ -1,4 +1,4 @@
-// Kernels at their sizes as words, and lists of them.
+// Encoding of kernels and of their sizes as arrays of words, and lists of these.
 #include "sim/tile_host.h"
 #include "folder.h"
 

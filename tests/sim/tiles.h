@@ -1,4 +1,4 @@
-// Kernels of texts, lowered and run on given buffers: what tests of the interpreter share.
+// Shared by tests of the interpreter: parses and lowers kernels, and runs them on given buffers.
 #ifndef TESTS_SIM_TILES_H
 #define TESTS_SIM_TILES_H
 

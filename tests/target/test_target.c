@@ -1,4 +1,4 @@
-// Targets: rows of GPUs are plausible and need no GPU; facts of a device replace a row's.
+// Targets: rows of GPUs have plausible numbers and need no GPU. Facts of the present device replace those of its row.
 #include "target/rates.h"
 
 #include <setjmp.h>

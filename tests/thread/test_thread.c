@@ -1,5 +1,5 @@
-// Thread graphs by rules: what is fused is what the rules say, it computes the same, and hand-written thread graphs
-// equal the block operators that they stand for.
+// Thread graphs by rules: the expected operators are fused, the results are unchanged, and hand-written thread graphs equal the block operators that
+// they replace.
 #include "graphs.h"
 #include "thread/thread.h"
 

@@ -1,5 +1,5 @@
-// laws: the post-conditions of the layout algebra (src/tile/lay_algebra.c), checked coordinate by coordinate over all
-// layouts of one and two modes with small extents and strides, and over nested ones drawn at random.
+// laws: the postconditions of the layout algebra (src/tile/lay_algebra.c), checked for every coordinate. The layouts are all those of one and two modes
+// with small extents and strides, and random nested ones.
 #ifndef LAWS_H
 #define LAWS_H
 

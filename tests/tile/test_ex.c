@@ -1,5 +1,5 @@
-// Integer expressions: what is simplified has the value of what was written, lies in its range and is a multiple of
-// its divisor, and its text reads back as itself; and a table of exact texts.
+// Integer expressions. A simplified expression has the value of the original, which lies in its range and is a multiple of its divisor. Its text is
+// read back unchanged. A table has expected texts.
 #include "tile/ex.h"
 
 #include <ctype.h>

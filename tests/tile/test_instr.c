@@ -1,5 +1,5 @@
-// The rows of instr.def: what a row says of its operands is whole and consistent; every thread-value layout covers its
-// tile exactly once and is the one that the PTX manual draws; every operator and every meaning has a row.
+// The rows of instr.def. Descriptions of operands are complete and consistent. Every thread-value layout covers its tile exactly once, and is that of
+// the PTX manual. Every operator and every meaning has a row.
 #include "instr_row.h"
 #include "tile/tile.h"
 

@@ -1,5 +1,5 @@
-// Specs to instructions: the table of section 5.2 of the Graphene paper and the rest of the rows, spec by spec; what is
-// refused, and why; all kernels of the tree.
+// Specs to instructions: the table of section 5.2 of the Graphene paper and the other rows, spec by spec; errors with their reasons; all kernels of
+// the tree.
 #include "lowered.h"
 #include "texts.h"
 

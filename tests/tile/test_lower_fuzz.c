@@ -1,5 +1,5 @@
-// Kernels that read well and mean nonsense: with other numbers, other names and other layouts in every kernel of the tree,
-// lowering ends in atoms that fit their tables, or in an error with a place; never in a crash.
+// Syntactically correct kernels without a meaning, made from every kernel of the tree by other numbers, names and layouts. Lowering gives atoms that
+// fit their rows, or an error with a place, without a crash.
 #include "texts.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
-// Texts to programs and back: the notes' examples with the shapes and strides that they print, every kernel of the tree,
-// wrong texts with the place and words of their errors, limits.
+// Texts to programs and back: the examples of the documentation with the shapes and strides printed there, every kernel of the tree, wrong texts with
+// place and words of their errors, and limits.
 #include "texts.h"
 
 #include <setjmp.h>

@@ -1,6 +1,5 @@
-// Every element once: what the loops, vectors and strides of an atom touch is held against the definition of the spec,
-// coordinate by coordinate, over layouts drawn at random; fragments against their rows; the order of ldmatrix's
-// matrices.
+// An atom accesses every element once. The elements by its loops, vectors and strides are compared with the definition of the spec, for every
+// coordinate of random layouts. Fragments are compared with their rows. The order of ldmatrix's matrices is tested.
 #include "lowered.h"
 
 #include <setjmp.h>

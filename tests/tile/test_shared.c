@@ -1,5 +1,4 @@
-// Layout of a whole kernel by lowering: shared memory, numbers of named barriers, tensor maps, predicates, what is
-// written.
+// Decisions of lowering on a whole kernel: layout of shared memory, numbers of named barriers, tensor maps, predicates, and written buffers.
 #include "lowered.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// Any bytes are safe: mutants and prefixes of every tile text end in a program that prints and reads back to the same text,
-// or in an error with a place and a hint; never in a crash. Built with -DMICA_LIBFUZZER this file is a fuzz target instead.
+// The parser accepts any bytes. Mutants and prefixes of every tile text give a program whose printed text is read back unchanged, or an error with a
+// place and a hint, without a crash. With -DMICA_LIBFUZZER this file is a fuzz target instead.
 #include "texts.h"
 
 static bool again(struct arena *mem, const struct tile_program *p)
