@@ -57,6 +57,7 @@ COLUMNS = ["level", "task", "name", "fate", "conv_or_pool", "trials", "calls", *
            "over_eager", "over_inductor", *(f"{w}_error" for w in WAYS), "nodes", "taken", "programs", "same_code", "seconds", "why", "said", "spent", "job",
            *FACTS]
 START = 300  # most seconds that torch takes to be imported
+DUMPED = 0.95  # part of a task's limit after which it prints where it is
 ENDING = 60  # most seconds from SIGKILL to the end
 FRAMES = 14  # most native frames of a crash in a row
 SEED = 20  # seed of the tasks' order
@@ -175,7 +176,8 @@ class Tasks:
         """(JSON that the process wrote, ""), or (None, its last words). threads: of Inductor's compilers, since workers share the cores."""
         with tempfile.NamedTemporaryFile("r", suffix=".json") as out, tempfile.NamedTemporaryFile("r") as log:
             own = {"TORCHINDUCTOR_COMPILE_THREADS": str(threads), **{k: v for k, v in os.environ.items() if k == "MICA_GPU_LOCK"}}
-            request = {"what": what, "out": out.name, "log": log.name, "begun": time.time(), "limit": limit, "environment": own, **self.same, **more}
+            request = {"what": what, "out": out.name, "log": log.name, "begun": time.time(), "limit": limit, "dumped": DUMPED * limit, "environment": own, **self.same, **more}
+            start = time.monotonic()
             with self.lock:
                 pid = self._begin(request)
             if pid is None:
@@ -183,7 +185,8 @@ class Tasks:
             status = self._ended(pid, limit)
             text = out.read()
             lines = log.read().strip().split("\n")
-            if status is None:
+            told = time.monotonic() - start > DUMPED * limit  # printing the frames of running threads may end the process
+            if status is None or (status < 0 and told and not text):
                 return None, f"late: {frames_of_main(lines)}"
             said = next((line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception)\b", line)), lines[-1])[:300]
             return (json.loads(text), "") if text else (None, f"exit status {status}: {where_ended(lines) if status < 0 else said}")

@@ -483,7 +483,7 @@ def forked(request, prepared):
         os.environ.update(request["environment"])
         for to, flags, name in ((0, os.O_RDONLY, os.devnull), (1, os.O_WRONLY, request["log"]), (2, os.O_WRONLY, request["log"])):
             os.dup2(os.open(name, flags | (os.O_APPEND if to else 0)), to)
-        faulthandler.dump_traceback_later(0.95 * request["limit"])
+        faulthandler.dump_traceback_later(request["dumped"])
         made = answer(types.SimpleNamespace(**request, suite=prepared))
         with open(request["out"], "w", encoding="utf-8") as f:
             json.dump(made, f)
