@@ -176,7 +176,8 @@ class Tasks:
         """(JSON that the process wrote, ""), or (None, its last words). threads: of Inductor's compilers, since workers share the cores."""
         with tempfile.NamedTemporaryFile("r", suffix=".json") as out, tempfile.NamedTemporaryFile("r") as log:
             own = {"TORCHINDUCTOR_COMPILE_THREADS": str(threads), **{k: v for k, v in os.environ.items() if k == "MICA_GPU_LOCK"}}
-            request = {"what": what, "out": out.name, "log": log.name, "begun": time.time(), "limit": limit, "dumped": DUMPED * limit, "environment": own, **self.same, **more}
+            request = {"what": what, "out": out.name, "log": log.name, "begun": time.time(), "limit": limit, "dumped": DUMPED * limit,
+                       "environment": own, **self.same, **more}
             start = time.monotonic()
             with self.lock:
                 pid = self._begin(request)
