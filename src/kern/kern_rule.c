@@ -23,13 +23,13 @@ bool kern_rule_find(const char *name, enum kern_rule *out)
   return false;
 }
 
-struct room { // for values
+struct kern_room { // for values
   struct kern_value *v;
   int cap;
 };
 
 // The number of changes by the rule. Unused values are removed. The new list is made in `spare`, which the old one becomes.
-static int apply(struct kern *k, enum kern_rule rule, struct room *spare)
+static int apply(struct kern *k, enum kern_rule rule, struct kern_room *spare)
 {
   struct kern next = *k;
   int fired = 0, *to = NEWS(k->mem, int, k->nvalues + 1);
@@ -43,10 +43,10 @@ static int apply(struct kern *k, enum kern_rule rule, struct room *spare)
     fired += made;
     if (!made) to[i] = kern_add(&next, v);
   }
-  *spare = (struct room){next.v, next.cap};
+  *spare = (struct kern_room){next.v, next.cap};
   if (!fired) return 0;
   for (struct kern_save *s = next.save; s < next.save + k->nsaves; s++) s->value = kern_spread(&next, to[s->value], s->axes, s->about);
-  *spare = (struct room){k->v, k->cap};
+  *spare = (struct kern_room){k->v, k->cap};
   *k = next;
   kern_live(k);
   return fired;
@@ -56,11 +56,11 @@ int kern_rewrite(struct kern *k, unsigned rules)
 {
   enum { ROUNDS = 32 };
   struct arena scratch = {0}, *mem = k->mem;
-  const struct room own = {k->v, k->cap};
+  const struct kern_room own = {k->v, k->cap};
   int all = 0, fired = 1;
   kern_live(k);
   k->mem = &scratch, k->cap = k->nvalues, k->v = arena_copy(&scratch, k->v, sizeof *k->v * (size_t)k->nvalues);
-  struct room spare = {NEWS(&scratch, struct kern_value, k->cap), k->cap};
+  struct kern_room spare = {NEWS(&scratch, struct kern_value, k->cap), k->cap};
   for (int round = 0; fired && round < ROUNDS; round++) {
     fired = 0;
     for (int r = 0; r < KERN_RULES; r++)
