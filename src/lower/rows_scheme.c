@@ -5,7 +5,8 @@
 #include <string.h>
 
 enum {
-  rules = KERN_BIT(RUNNING) | KERN_BIT(SCAN) | KERN_BIT(RSQRT) | KERN_BIT(MOMENTS) | KERN_BIT(RECIPROCAL) | KERN_BIT(EXP2) | KERN_BIT(CONSTANTS) | KERN_BIT(SELECT)
+  rules = KERN_BIT(RUNNING) | KERN_BIT(SCAN) | KERN_BIT(RSQRT) | KERN_BIT(MOMENTS) | KERN_BIT(RECIPROCAL) | KERN_BIT(EXP2) | KERN_BIT(CONSTANTS) |
+          KERN_BIT(SELECT)
 };
 
 // The reason why the scheme does not do such a value; NULL: it does.

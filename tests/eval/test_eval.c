@@ -443,18 +443,12 @@ static void scans_of_whole_numbers(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(scans_of_whole_numbers),
-      cmocka_unit_test(elementwise),
-      cmocka_unit_test(not_a_number),
-      cmocka_unit_test(whole_of_anything),
-      cmocka_unit_test(other_operators),
-      cmocka_unit_test(logarithms_do_not_overflow),
-      cmocka_unit_test(every_operator_is_here),
-      cmocka_unit_test(expansion),
-      cmocka_unit_test(masked_softmax),
-      cmocka_unit_test(boolean_softmax),
-      cmocka_unit_test(composites_join_dtypes),
-      cmocka_unit_test(refusals),
+      cmocka_unit_test(scans_of_whole_numbers), cmocka_unit_test(elementwise),
+      cmocka_unit_test(not_a_number),           cmocka_unit_test(whole_of_anything),
+      cmocka_unit_test(other_operators),        cmocka_unit_test(logarithms_do_not_overflow),
+      cmocka_unit_test(every_operator_is_here), cmocka_unit_test(expansion),
+      cmocka_unit_test(masked_softmax),         cmocka_unit_test(boolean_softmax),
+      cmocka_unit_test(composites_join_dtypes), cmocka_unit_test(refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -278,15 +278,9 @@ static void products_widen_nothing(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(as_written),
-      cmocka_unit_test(with_thread_graphs),
-      cmocka_unit_test(few_rows_are_streamed),
-      cmocka_unit_test(half_precision),
-      cmocka_unit_test(refuses_ranks),
-      cmocka_unit_test(names_stay_names),
-      cmocka_unit_test(same_text_again),
-      cmocka_unit_test(wherever_tensors_start),
-      cmocka_unit_test(products_widen_nothing),
+      cmocka_unit_test(as_written),      cmocka_unit_test(with_thread_graphs),     cmocka_unit_test(few_rows_are_streamed),
+      cmocka_unit_test(half_precision),  cmocka_unit_test(refuses_ranks),          cmocka_unit_test(names_stay_names),
+      cmocka_unit_test(same_text_again), cmocka_unit_test(wherever_tensors_start), cmocka_unit_test(products_widen_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -238,7 +238,9 @@ static void random_kernels(void **state)
   }
   for (int r = 0; r < KERN_RULES; r++) { // random kernels have no running maxima, no variances, no conditions on rows and no `keep`
     if (!fired[r] &&
-        !((KERN_BIT(RUNNING) | KERN_BIT(LIMIT) | KERN_BIT(MOMENTS) | KERN_BIT(DIFFERENCE) | KERN_BIT(SUMS) | KERN_BIT(WEIGHTS) | KERN_BIT(SELECT)) >> r & 1))
+        !((KERN_BIT(RUNNING) | KERN_BIT(LIMIT) | KERN_BIT(MOMENTS) | KERN_BIT(DIFFERENCE) | KERN_BIT(SUMS) | KERN_BIT(WEIGHTS) | KERN_BIT(SELECT)) >>
+              r &
+          1))
       fail_msg("%s never did anything", kern_rule_name((enum kern_rule)r));
   }
 }
