@@ -105,7 +105,7 @@ static const char *result(struct cprint *c, const struct cp_piece *q, ex v)
   if (sem == SEM_INIT) return cp_constant(c, t[0], a->value);
   if (sem == SEM_INDEX) return arena_printf(c->w.mem, "(%s)(%s)", cp_type(t[0]), cp_value(c, a->arg, L_ANY));
   if (sem == SEM_UNARY) return cp_unary(c, a->op, t[1], x[1], t[0]);
-  if (sem == SEM_BINARY && a->row->sum) return arena_printf(c->w.mem, "%s != 0 ? %s : %s", x[2], x[1], x[0]); // keep, of fp32
+  if (sem == SEM_BINARY && a->row->sum) return cp_keep(c, t[0], x[1], x[2], x[0]);
   if (sem == SEM_BINARY) return cp_binary(c, a->op, t[0], x[1], x[2]);
   if (sem == SEM_FMA) return cp_fma(c, t[1], x[1], x[2], t[0], x[0]);
   return cp_binary(c, a->op, t[0], x[0], cp_unary(c, UN_CAST, t[1], x[1], t[0])); // SEM_REDUCE

@@ -81,6 +81,12 @@ const char *cp_binary(struct cprint *c, int op, enum tile_type t, const char *x,
   return store(c, t, arena_printf(c->w.mem, "mica_%s_%s(%s, %s)", low(c, binary[op].id), suffix[n], load(c, t, x), load(c, t, y)), !integer(t));
 }
 
+// x where the condition is not 0, else the old value.
+const char *cp_keep(struct cprint *c, enum tile_type t, const char *x, const char *condition, const char *old)
+{
+  return arena_printf(c->w.mem, "%s != 0 ? %s : %s", load(c, t, condition), x, old);
+}
+
 const char *cp_fma(struct cprint *c, enum tile_type t, const char *x, const char *y, enum tile_type sum, const char *z)
 {
   if (t != sum || t == TT_F32) return arena_printf(c->w.mem, "fmaf(%s, %s, %s)", load(c, t, x), load(c, t, y), z);

@@ -108,6 +108,7 @@ const char *cp_order(struct cprint *c, const struct tile_operand *o,
 const char *cp_type(enum tile_type t);
 const char *cp_unary(struct cprint *c, int op, enum tile_type from, const char *x, enum tile_type to);
 const char *cp_binary(struct cprint *c, int op, enum tile_type t, const char *x, const char *y);
+const char *cp_keep(struct cprint *c, enum tile_type t, const char *x, const char *condition, const char *old);
 const char *cp_fma(struct cprint *c, enum tile_type t, const char *x, const char *y, enum tile_type sum, const char *z);
 const char *cp_constant(struct cprint *c, enum tile_type t, double x);
 const char *cp_atomic(struct cprint *c, int op, enum tile_type t); // the function's name
