@@ -147,6 +147,8 @@ enum stage { BEFORE, INSIDE, BEHIND, STAGES };
 
 struct block {
   struct arena *mem;
+  const struct graph *above; // the kernel graph
+  const struct node *kernel; // whose block graph this is
   const struct graph *g;
   const struct place *from; // what iterators read, in order: device memory or constants
   const struct view *to;    // what savers write, in order
@@ -168,8 +170,8 @@ struct block {
 };
 
 // Prints the statements of one block; x0, x1, x2 are the grid indices, l0 .. l3 become the loop's.
-int block_print(struct arena *mem, const struct graph *g, const struct place *from, const struct view *to, int depth, struct str *s, int64_t *scratch,
-                struct err *e);
+int block_print(struct arena *mem, const struct graph *above, const struct node *kernel, const struct place *from, const struct view *to, int depth,
+                struct str *s, int64_t *scratch, struct err *e);
 
 // ---- gen_hidden.c ----
 int hidden_condition(const struct graph *g);                 // the node that may hide whole iterations, which then change nothing; -1: none
@@ -217,6 +219,11 @@ bool accum_target(struct block *b, int tensor, struct view *v, bool *add);
 
 // ---- matmul.c --------------------------------------------------------------------------------------------------
 int matmul_node(struct block *b, int node);
+
+// ---- gen_scan.c ------------------------------------------------------------------------------------------------
+// Prints the prefix sums of x along a dimension. Both are fp32.
+void scan_print(struct arena *mem, struct str *s, int depth, const struct view *x, const struct view *out, int along);
+int scan_node(struct block *b, int node, const struct scan *scan);
 
 // ---- gen_library.c -----------------------------------------------------------------------------------------------
 

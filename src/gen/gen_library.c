@@ -213,21 +213,9 @@ static void print_matmul(struct kernel *k, struct str *s)
 static void print_scan(struct kernel *k, struct str *s, const struct scan *scan)
 {
   struct view x = readable(k, s, scan->x), c = *k->out, out = c.dtype == F32 ? c : temporary(k, &c.shape);
-  const int n = out.shape.n, along = scan->along;
-  const char *from = x.ptr, *to = out.ptr;
-  int depth = 1;
-  for (int i = 0; i < n; i++) {
-    from = arena_printf(k->mem, "%s + i%d * %lld", from, i, (long long)x.stride[i]);
-    to = arena_printf(k->mem, "%s + i%d * %lld", to, i, (long long)out.stride[i]);
-  }
+  const int n = out.shape.n;
   line(s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) schedule(static)%s", n == 2 ? "" : arena_printf(k->mem, " collapse(%d)", n - 1));
-  for (int i = 0; i < n; i++)
-    if (i != along) line(s, depth++, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", i, i, (long long)out.shape.d[i], i);
-  line(s, depth, "{");
-  line(s, depth + 1, "double sum = 0;");
-  line(s, depth + 1, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++) *(%s) = (float)(sum += *(%s));", along, along, (long long)out.shape.d[along], along,
-       to, from);
-  line(s, depth, "}");
+  scan_print(k->mem, s, 1, &x, &out, scan->along);
   if (c.dtype != F32) library_copy(k, s, &out, &c);
 }
 

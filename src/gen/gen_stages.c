@@ -100,7 +100,7 @@ static int emit_node(struct block *b, int i)
     b->place[n->out] = (struct place){PLACE_CONST, false, n->a.scalar};
     return OK;
   }
-  if (b->done[i]) return OK;
+  if (b->done[i] || graph_scans(b->above, b->kernel, i)) return OK; // a scan's triangle is not read
   enum stage st = n->op == OP_SAVE ? stage_of(b, n->in[0]) : accum_is(n->op) && b->iterations > 1 ? INSIDE : stage_of(b, n->out);
   block_comment(b, i, st);
   enum rule rule = op_rows[n->op].attrs & A_EXTENT ? RULE_COMPOSITE : op_rows[n->op].rule; // expand.c rewrites both kinds
@@ -109,7 +109,10 @@ static int emit_node(struct block *b, int i)
   case RULE_CONST: break;
   case RULE_MAP:
   case RULE_REDUCE: return group_node(b, i);
-  case RULE_CONTRACT: return matmul_node(b, i);
+  case RULE_CONTRACT: {
+    const struct scan scan = graph_scan(b->above, b->kernel, n);
+    return scan.triangle ? scan_node(b, i, &scan) : matmul_node(b, i);
+  }
   case RULE_VIEW: return emit_view(b, i);
   case RULE_CONCAT: return emit_concat(b, i);
   case RULE_SPLIT: return emit_split(b, i);
@@ -144,10 +147,11 @@ static void assemble(struct block *b, struct str *s)
   str_raw(s, str_text(&b->text[BEHIND]), b->text[BEHIND].n);
 }
 
-int block_print(struct arena *mem, const struct graph *g, const struct place *from, const struct view *to, int depth, struct str *s, int64_t *scratch,
-                struct err *e)
+int block_print(struct arena *mem, const struct graph *above, const struct node *kernel, const struct place *from, const struct view *to, int depth,
+                struct str *s, int64_t *scratch, struct err *e)
 {
-  struct block b = {.mem = mem, .g = g, .from = from, .to = to, .depth = depth, .space.mem = mem, .e = e};
+  const struct graph *g = kernel->sub;
+  struct block b = {.mem = mem, .above = above, .kernel = kernel, .g = g, .from = from, .to = to, .depth = depth, .space.mem = mem, .e = e};
   b.place = NEWS(mem, struct place, g->ntensors), b.operand = NEWS(mem, struct place, g->ntensors);
   b.loads = NEWS(mem, int, g->ntensors), b.done = NEWS(mem, bool, g->nnodes), b.root = NEWS(mem, bool, g->nnodes),
   b.order = NEWS(mem, int, g->nnodes);

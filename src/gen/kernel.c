@@ -48,7 +48,7 @@ int kernel_print(struct kernel *k, struct str *s, struct err *e)
   bool many = graph_blocks(g) > 1;
   int depth = many ? 2 : 1, loops = 0;
   for (int i = 0; i < g->ngrid; i++) loops += g->grid[i] > 1;
-  int status = block_print(k->mem, g, k->in, k->out, depth + loops, &body, &k->scratch, e);
+  int status = block_print(k->mem, k->g, k->n, k->in, k->out, depth + loops, &body, &k->scratch, e);
   if (!status) {
     bool past = flags(k, s);
     if (many) line(s, 0, "#pragma omp parallel num_threads(MICA_THREADS)"), line(s, 1, "{");

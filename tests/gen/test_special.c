@@ -7,6 +7,8 @@
 #include "rt/rt.h"
 #include "special.h"
 
+#include <string.h>
+
 enum { COLS = 52, WIDE = 8, TIMES = 5, OUTPUTS = 64 };
 
 struct ran { // float64 and the outputs of the compiled graph
@@ -210,9 +212,47 @@ static void logarithms(void **state)
   }
 }
 
+// Prefix sums: NaN and infinities reach only the elements behind them, along rows and over rows, as a kernel and inside a block.
+static const struct {
+  const char *text;
+  bool over_rows;
+} scans[] = {
+    {"graph g { X: f32[10, 52]\n a = iota([52, 1])\n b = iota([52])\n return matmul(X, a <= b) }", false},
+    {"graph g { X: f32[10, 52]\n a = iota([52, 1])\n b = iota([52])\n"
+     "O = block(x=5) { x = iter(X, imap={x:0})\n i = iter(a)\n j = iter(b)\n save(abs(matmul(x, i <= j)), omap={x:0}) }\n return O }",
+     false},
+    {"graph g { X: f32[10, 52]\n a = iota([10])\n b = iota([10, 1])\n"
+     "O = block(x=4) { x = iter(X, imap={x:1})\n i = iter(a)\n j = iter(b)\n save(matmul(i <= j, x), omap={x:1}) }\n return O }",
+     true},
+};
+
+static void prefix_sums(void **state)
+{
+  (void)state;
+  static double x[SPECIAL_ROWS * COLS];
+  special_fill(x, SPECIAL_ROWS, COLS);
+  assert_int_equal(SPECIAL_ROWS, 10);
+  for (size_t k = 0; k < COUNT(scans); k++) {
+    struct ran r;
+    int numbers = 0;
+    run(&r, scans[k].text, (double *[]){x});
+    for (int i = 0; i < SPECIAL_ROWS * COLS; i++) {
+      const int step = scans[k].over_rows ? COLS : 1, first = scans[k].over_rows ? i % COLS : i / COLS * COLS;
+      double want = 0;
+      for (int j = first; j <= i; j += step) want += x[j];
+      if (strstr(scans[k].text, "abs")) want = fabs(want);
+      if (isfinite(want) && fabs(want) > FLT_MAX) continue; // infinite in fp32
+      numbers += isfinite(want);
+      same(scans[k].text, i, r.got[0][i], r.eval[0][i], want);
+    }
+    assert_true(numbers > 0);
+    arena_close(&r.mem);
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(folds), cmocka_unit_test(more_folds), cmocka_unit_test(softmax),
-                                     cmocka_unit_test(logarithms)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(folds),      cmocka_unit_test(more_folds),
+                                     cmocka_unit_test(softmax),     cmocka_unit_test(logarithms), cmocka_unit_test(prefix_sums)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
