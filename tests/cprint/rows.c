@@ -78,7 +78,7 @@ static void pointwise(struct text *t, const struct instr *r, int id, bool global
   char to[64], in[3][64];
   snprintf(to, sizeof to, form, "y", id, n);
   for (int i = 0; i < r->nin; i++) snprintf(in[i], sizeof in[i], form, names[i], id, m);
-  if (r->sem == SEM_FMA) str_add(&t->body, "    %s <- Init<1>" ME "()\n", to);
+  if (r->sem == SEM_FMA || (r->sem == SEM_BINARY && r->sum)) str_add(&t->body, "    %s <- Init<1>" ME "()\n", to);
   str_add(&t->body, "    %s <- %s<%s>" ME "(", to, spec_of(r), word_of(r));
   for (int i = 0; i < r->nin; i++) str_add(&t->body, "%s%s", i ? ", " : "", in[i]);
   str_add(&t->body, ")\n");
