@@ -1,6 +1,6 @@
 // NVRTC by dlopen: compiles source text to machine code. The library is found by its versioned names and in the usual
-// folders. Its prototypes are declared here, so building Mica needs no CUDA. PTX is kept beside the machine code, for
-// readers and for tests that count instructions.
+// folders. Its prototypes are declared here, so building Mica needs no CUDA. The result holds PTX in
+// addition to machine code, for readers and for tests that count instructions.
 #include "cuda/cuda.h"
 #include "base/memory.h"
 #include "cuda/library.h"

@@ -1,5 +1,5 @@
 // Subscripts: x[2:5, :, at] becomes slices and gathers, and K[at] = y becomes the update of a state. Adjacent index tensors become one index over
-// their flattened dimensions. In an update, so do numbers and parts beside them.
+// their flattened dimensions. In an update, numbers and slices next to index tensors become part of that index.
 #include "front/parse.h"
 
 static const int64_t LARGEST = EXTENT_LIMIT - 1;

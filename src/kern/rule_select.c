@@ -17,14 +17,24 @@ bool kern_is_keep(const struct kern *k, const struct kern_value *v, struct kern_
   return *out = (struct kern_keep){m->in[0], m->in[1], rest->a.scalar}, true;
 }
 
+// Does the operator map 0 and 1 to 0 and 1? Its value in the table of operators decides.
+static bool is_logical(const struct kern_value *x)
+{
+  for (int i = 0; i < 4; i++) {
+    const double y = kern_apply(x->op, &x->a, i & 1, i >> 1);
+    if (!(y >= 0 && y <= 1 && (y <= 0 || y >= 1))) return false;
+  }
+  return true;
+}
+
 static bool is_condition(const struct kern *k, int v)
 {
   const struct kern_value *x = &k->v[v];
   if (x->kind == KERN_SPREAD) return is_condition(k, x->in[0]);
   if (x->kind == KERN_LOAD) return x->at.truth;
   if (x->kind != KERN_MAP) return false;
-  if (x->op == OP_MUL || x->op == OP_MASK || x->op == OP_MAXIMUM) return is_condition(k, x->in[0]) && is_condition(k, x->in[1]);
-  return kern_op(x->op).flags & BRACKET;
+  if (kern_op(x->op).flags & BRACKET) return true;
+  return is_logical(x) && is_condition(k, x->in[0]) && (x->nin < 2 || is_condition(k, x->in[1]));
 }
 
 bool rule_select(struct kern *k, const struct kern_value *v, int *out)

@@ -83,7 +83,7 @@ class Budget:
             self.waiting = max(self.waiting - weight * first, 0)
 
     def for_search(self, judged, beside=False):
-        """Seconds of a search. judged: a judgement follows, for which Inductor compiles the alternative. beside: it compiles during the search."""
+        """Seconds of a search. judged: the program is compared with Inductor's code afterwards. beside: Inductor compiles that during the search."""
         seconds = min(self.share, (self.limit - self.spent) * self.weight / max(self.waiting, self.weight))
         if not judged or seconds <= 0:
             return seconds

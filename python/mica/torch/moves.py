@@ -8,7 +8,7 @@ from .ops import ARITHMETIC, row
 
 
 def filled(e, x, d, extent, value):
-    """A number in the dtype of x, as often as x has elements beside dimension d."""
+    """A constant tensor in the dtype of x. Its shape is that of x, with `extent` elements along dimension d."""
     shape = x.shape[:d] + (extent,) + x.shape[d + 1:]
     return e.say(f"where(iota({list(shape)}) < 0, {{0}}, {number(value)})", [e.part(x, d, 0, 1)], shape, x.dtype, None, x.batch)
 
