@@ -193,14 +193,17 @@ static void nothing_in_time(struct job *j)
   j->stopped = j->cut = true;
 }
 
-// A part that was not processed because of a stop or the time limit runs op-by-op.
+// A part that was not processed because of a stop or the time limit runs op-by-op. On a CPU the clock may have ended the compiler of the part alone;
+// the whole program is compiled without a limit.
 static int leave_part(struct job *j, struct contest *c, struct err *e)
 {
+  const bool gpu = j->target.kind == TARGET_GPU;
   if (!c->ncand) TRY(candidate_base(j, c, e));
   c->best = 0;
-  if (j->target.kind == TARGET_GPU) device_candidate(j, c, &c->cand[0]);
+  if (gpu) device_candidate(j, c, &c->cand[0]);
   if (!c->cand[0].dropped) return OK;
-  return j->target.kind == TARGET_CPU && job_stopping(j) ? stopped_early(j, e) : err_set(e, ERR_TARGET, NOWHERE, "%s", c->cand[0].dropped);
+  if (gpu || !job_stopping(j)) return err_set(e, ERR_TARGET, NOWHERE, "%s", c->cand[0].dropped);
+  return job_stopped_by_user(j) ? stopped_early(j, e) : candidate_base(j, c, e);
 }
 
 // The GPU race reports the candidates it did not reach.

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const double SECONDS = 8, OVER = 5.2; // OVER: when nothing is begun any more, as the last 3 seconds are for the whole
@@ -16,10 +17,11 @@ static const char several[] = "program several() {\n X: f32[64, 256]\n W: f32[25
 
 struct pace {
   double start;
-  int part;     // the first that is compiled, -1: none yet
-  bool stop;    // the user's flag is raised in the place of a wait
-  bool first;   // that one waits too, so that nothing is measured before
-  bool at_once; // the time is over before anything is compiled
+  int part;    // the first that is compiled, -1: none yet
+  bool stop;   // the user's flag is raised in the place of a wait
+  bool first;  // that one waits too, so that nothing is measured before
+  bool free;   // nothing waits
+  double time; // in place of SECONDS, if not 0
   volatile int stopped;
 };
 
@@ -27,7 +29,7 @@ struct pace {
 static void wait_for_the_end(void *arg, const struct mica_progress *p)
 {
   struct pace *w = arg;
-  if (strcmp(p->stage, "compile")) return;
+  if (strcmp(p->stage, "compile") || w->free) return;
   if (w->part < 0) w->part = p->part;
   if (p->part == w->part && !w->first) return;
   if (w->stop) __atomic_store_n(&w->stopped, 1, __ATOMIC_RELAXED);
@@ -38,7 +40,7 @@ static int optimize_slowly(struct arena *mem, const char *text, struct pace *w, 
 {
   struct mica_options o = mica_options_default();
   bool recalled;
-  o.remember = false, o.threads = 2, o.measure = 1, o.time = w->at_once ? 0.001 : SECONDS, o.seconds = 0.1;
+  o.remember = false, o.threads = 2, o.measure = 1, o.time = w->time > 0 ? w->time : SECONDS, o.seconds = 0.1;
   o.progress = wait_for_the_end, o.progress_arg = w, o.stop = &w->stopped;
   w->start = now_seconds(), w->part = -1;
   return pipe_optimize(mem, graph_of(mem, text), &o, report, &recalled, e);
@@ -92,7 +94,7 @@ static void nothing_unchecked_is_a_result(void **state)
   static const char *const texts[] = {several, "program dear() {\n X: f32[3000, 40000]\n W: f32[40000, 3000]\n return matmul(X, W)\n}\n"};
   for (size_t i = 0; i < COUNT(texts); i++) {
     struct arena mem = {0};
-    struct pace w = {.at_once = true};
+    struct pace w = {.time = 0.001};
     struct err e = {0};
     struct str text = {0};
     json_t *r;
@@ -116,6 +118,30 @@ static void nothing_unchecked_is_a_result(void **state)
   }
 }
 
+// The time ends the compilers of both parts. The program operator by operator is compiled without a limit, and it is the result.
+static void a_compiler_may_outlast_the_time(void **state)
+{
+  (void)state;
+  static const char compiler[] = "#!/bin/sh\n[ \"$1\" = --version ] || sleep 3\nexec cc \"$@\"\n";
+  struct arena mem = {0};
+  struct pace w = {.time = 1, .free = true};
+  struct err e = {0};
+  char folder[] = "/tmp/mica-slow-XXXXXX", cc[300];
+  json_t *r;
+  assert_non_null(mkdtemp(folder));
+  snprintf(cc, sizeof cc, "%s/cc", folder);
+  assert_int_equal(file_write(cc, compiler, strlen(compiler), &e), OK);
+  assert_int_equal(chmod(cc, 0700), 0);
+  setenv("CC", cc, 1);
+  const int status = optimize_slowly(&mem, several, &w, &r, &e);
+  unsetenv("CC"), unlink(cc), rmdir(folder);
+  if (status != OK) fail_msg("%s", e.text);
+  assert_true(json_is_true(json_object_get(r, "stopped")) && json_is_true(json_object_get(json_object_get(r, "best"), "op_by_op")));
+  assert_non_null(strstr(json_string_value(json_object_get(r, "left")), "not measured: operator by operator"));
+  json_decref(r);
+  arena_close(&mem);
+}
+
 static void a_user_does_not_wait_for_it(void **state)
 {
   (void)state;
@@ -132,6 +158,7 @@ static void a_user_does_not_wait_for_it(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_best_until_then_is_the_result), cmocka_unit_test(nothing_measured_is_no_error),
-                                     cmocka_unit_test(nothing_unchecked_is_a_result), cmocka_unit_test(a_user_does_not_wait_for_it)};
+                                     cmocka_unit_test(nothing_unchecked_is_a_result), cmocka_unit_test(a_compiler_may_outlast_the_time),
+                                     cmocka_unit_test(a_user_does_not_wait_for_it)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
