@@ -32,6 +32,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 
 if(MICA_SANITIZE)
+  set(CMAKE_C_FLAGS_DEBUG "-O1 -g1") # lines for the reports of sanitizers; variables would double the size of every test
   add_compile_options(-fsanitize=${MICA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MICA_SANITIZE})
 endif()

@@ -1,6 +1,7 @@
 // Tile kernels in the interpreter, held against their block graphs on random and on special inputs, in many of the ways in which schemes make them.
 // test: timeout 300
 #include "../graphs.h"
+#include "../thin.h"
 #include "sim/device_proof.h"
 
 #include <stdlib.h>
@@ -50,7 +51,7 @@ static void kernels_are_right_on_special_inputs(void **state)
     if (lower_plan(&mem, g, &t, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e)) fail_msg("%s: %s", graphs[i].name, e.text);
     assert_true(p.nunits == 1 && p.unit[0].nchoices);
     const int n = p.unit[0].nchoices, step = MAX(1, n / MOST_CHOICES);
-    for (int k = 0; k < n; k += step) {
+    for (int k = 0; k < n; k += step * thinned(2)) {
       struct device_proof proof;
       const char *why = "";
       if (device_prove(&mem, &p, &p.unit[0].choice[k], -1, 1, NULL, &proof, &why, &e))
@@ -76,11 +77,11 @@ static void infinities_may_meet_elsewhere(void **state)
                      " return O\n}\n";
   if (target_open("sm_90a", 0, true, &t, &e)) fail_msg("%s", e.text);
   if (lower_plan(&mem, graph_of(&mem, text), &t, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e)) fail_msg("%s", e.text);
-  for (uint64_t seed = 1; seed <= SEEDS; seed++)
+  for (int seed = 1; seed <= SEEDS; seed += quick_step(3) * thinned(5))
     for (int k = 0; k < p.unit[0].nchoices; k += MAX(1, p.unit[0].nchoices / FEW_CHOICES)) {
       struct device_proof proof;
       const char *why = "";
-      if (device_prove(&mem, &p, &p.unit[0].choice[k], -1, seed, NULL, &proof, &why, &e)) fail_msg("seed %d: %s%s", (int)seed, why, e.text);
+      if (device_prove(&mem, &p, &p.unit[0].choice[k], -1, (uint64_t)seed, NULL, &proof, &why, &e)) fail_msg("seed %d: %s%s", seed, why, e.text);
       assert_true(proof.held > 0);
     }
   arena_close(&mem);
