@@ -2,6 +2,7 @@
 """Time decode steps of whole models. Compares transformers with a static cache, run by torch, with the persistent kernel of mica.models.
 
     python bench/torch_decode.py examples/mega/llama_3_2_1b.json --cache 512,4096 --batch 1,8 > bench/torch_decode_h200.csv
+    python bench/torch_decode.py examples/mega/llama_3_2_1b.json --layers 2 --cache 512 --batch 1 --ways eager,inductor,backend --repeats 3  # on a CPU
 
 A row is a model, a cache, a batch and a way to run it: microseconds of a step, the median and the quartiles of `--repeats` runs of 32 steps each,
 with tokens that follow one another. All ways stand 64 positions before the end of the cache. Ways:
@@ -10,6 +11,7 @@ with tokens that follow one another. All ways stand 64 positions before the end 
     inductor         torch.compile, captured in one CUDA graph
     reduce-overhead  torch.compile(mode="reduce-overhead"), called
     max-autotune     torch.compile(mode="max-autotune-no-cudagraphs"), captured in one CUDA graph; takes minutes
+    backend          torch.compile(backend="mica"), captured in one CUDA graph
     mica             mica.models, 32 steps in one launch
     mica one step    mica.models, a launch a step
 
@@ -32,6 +34,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, StaticCache
 
 import mica
 import mica.models
+import mica.torch
 
 FAMILIES = {"llama": mica.models.Llama, "qwen3": mica.models.Qwen3}
 STEPS, BEFORE = 32, 64  # steps of a run; positions that are left at its begin
@@ -93,7 +96,9 @@ def by_torch(model, way, batch, most, repeats):
     torch._dynamo.reset()
     device, d = model.device.type, Decode(model, batch, most)
     mode = {"reduce-overhead": "reduce-overhead", "max-autotune": "max-autotune-no-cudagraphs"}.get(way)
-    if way != "eager":
+    if way == "backend":
+        d.forward = torch.compile(model.forward, backend=mica.torch.backend, fullgraph=True)
+    elif way != "eager":
         d.forward = torch.compile(model.forward, mode=mode, fullgraph=True)
     first = time.perf_counter()
     for _ in range(3):
@@ -186,12 +191,13 @@ def main():
     arguments.add_argument("--cache", default="512,4096", help="positions of the cache")
     arguments.add_argument("--batch", default="1,8")
     arguments.add_argument("--ways", default="eager,inductor,reduce-overhead,mica")
+    arguments.add_argument("--layers", type=int, help="in place of the model's")
     arguments.add_argument("--repeats", type=int, default=10)
     arguments.add_argument("--fidelity", type=int, default=0, metavar="STEPS")
     options = arguments.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
-    print(f"# {name}, torch {torch.__version__}, transformers {transformers.__version__}, "
+    machine = torch.cuda.get_device_name() if device == "cuda" else "CPU"
+    print(f"# {machine}, torch {torch.__version__}, transformers {transformers.__version__}, "
           f"mica {mica.__version__} {commit()}")
     out = csv.DictWriter(sys.stdout, FIELDS)
     out.writeheader()
@@ -199,6 +205,9 @@ def main():
     for path in options.models:
         with open(path, encoding="utf-8") as f:
             fields = json.load(f)
+        name = os.path.basename(path).removesuffix(".json")
+        if options.layers:
+            fields["num_hidden_layers"], name = options.layers, f"{name} {options.layers} layers"
         model = model_of(fields, torch.bfloat16 if device == "cuda" else torch.float32, device)
         same = {}
         if options.fidelity:
@@ -207,7 +216,7 @@ def main():
             for batch in map(int, options.batch.split(",")):
                 rows = []
                 for way in ways:
-                    row = {"model": os.path.basename(path).removesuffix(".json"), "cache": most, "batch": batch, "way": way,
+                    row = {"model": name, "cache": most, "batch": batch, "way": way,
                            "repeats": options.repeats}
                     row["kl"], row["nll"] = same.get("mica" if way == "mica" else "torch", ("", ""))
                     try:
@@ -225,9 +234,10 @@ def main():
                     except Exception as e:  # a way that fails is a row that says so
                         row["error"] = f"{type(e).__name__}: {str(e)[:200]}".replace("\n", " ")
                     rows.append(row)
-                best = min((r["us"] for r in rows if "us" in r and not r["way"].startswith("mica")), default=None)
+                ours = ("mica", "mica one step", "backend")
+                best = min((r["us"] for r in rows if "us" in r and r["way"] not in ours), default=None)
                 for r in rows:
-                    if best and r["way"].startswith("mica") and "us" in r:
+                    if best and r["way"] in ours and "us" in r:
                         r["best torch over this"] = round(best / r["us"], 3)
                     out.writerow(r)
                 sys.stdout.flush()
