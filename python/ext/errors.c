@@ -36,14 +36,25 @@ static PyObject *below(const char *name, const char *doc, PyObject *first, const
 
 static int add(PyObject *module, const char *name, PyObject *x) { return x ? PyModule_AddObjectRef(module, strchr(name, '.') + 1, x) : -1; }
 
+// The members of an exception that Python code raises: no word, and the number of its class.
+static int defaults(PyObject *type, int status)
+{
+  PyObject *code = PyUnicode_FromString(""), *number = PyLong_FromLong(status);
+  int failed = !code || !number || PyObject_SetAttrString(type, "code", code) || PyObject_SetAttrString(type, "status", number);
+  Py_XDECREF(code), Py_XDECREF(number);
+  return failed;
+}
+
 int ext_errors_add(PyObject *module, struct state *st)
 {
   for (int i = 0; i < 4; i++) {
     st->error[i] = below(rows[i].name, rows[i].doc, i ? st->error[0] : NULL, rows[i].base);
-    if (add(module, rows[i].name, st->error[i])) return -1;
+    if (add(module, rows[i].name, st->error[i]) || defaults(st->error[i], i)) return -1;
   }
-  st->argument = below("mica.ArgumentError", "An argument of a call has another dtype, shape or device than the program takes, or is not dense.",
-                       st->error[MICA_USER], "TypeError");
+  st->argument =
+      below("mica.ArgumentError",
+            "An argument of a call has another dtype, shape or device than the program takes, or is not dense; or no operand of a traced function.",
+            st->error[MICA_USER], "TypeError");
   return add(module, "mica.ArgumentError", st->argument);
 }
 

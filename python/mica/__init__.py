@@ -23,3 +23,13 @@ from .spec import Spec
 __version__ = _mica.version()[0]
 __all__ = ["ArgumentError", "Array", "Block", "Error", "Graph", "MachineError", "Model", "NotEqualError", "Program", "Spec", "Stopped", "Tensor",
            "UsageError", "clear_cache", "load", "model", "optimize", "show_config", "trace", "verify", *_ops.__all__]
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers know the names above
+
+    def __getattr__(name: str):
+        """Called for names that the package does not have."""
+        if name.startswith("_"):
+            raise AttributeError(f"module 'mica' has no attribute {name!r}")
+        from .hints import no_member
+        raise no_member(name, __all__)

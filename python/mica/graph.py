@@ -2,14 +2,22 @@
 call immediately. This module wraps the numbers in objects with operators."""
 from __future__ import annotations
 
+import operator
+
 from . import _mica, _ops
-from .spec import Spec
+from .spec import Spec, dtype_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 GRID, LOOP = "xyz", "ijkl"  # axes of blocks, in the order of maps
+
+
+def hints():
+    """The module hints, which errors alone load."""
+    from . import hints as module
+    return module
 
 
 def number_text(x) -> str | None:
@@ -44,7 +52,7 @@ def attribute_text(name: str, value) -> str:
         return f"{name}=[{', '.join(str(int(v)) for v in value)}]"
     text = number_text(value)
     if text is None:
-        raise _mica.UsageError(f"{name} is {value!r}, which is no number")
+        raise _mica.UsageError(f"{name} is {value!r}, which is no number\n  hint: attributes are numbers known while the program is built")
     return f"{name}={text}"
 
 
@@ -52,16 +60,19 @@ def _graph_of(tensors) -> Graph:
     for t in tensors:
         if isinstance(t, Tensor):
             return t.graph
-    raise _mica.UsageError("an operator of Mica takes tensors of Mica: inputs of a mica.Graph, or arguments of a function that "
-                           "mica.optimize traces")
+    raise _mica.UsageError("an operator of Mica takes tensors of Mica, and none of the operands is one"
+                           "\n  hint: tensors are inputs of a mica.Graph, or arguments of a function that mica.optimize traces")
 
 
 def _number(graph: Graph, op: str, tensors: list, at: int) -> str | None:
     """Handles a number among the tensors of an operator. In the last place, as in `maximum(x, 0)`, it becomes an attribute, whose text is returned.
     In another place it becomes a constant tensor."""
     text = number_text(tensors[at])
+    if text is None and hints().is_array(tensors[at]):
+        raise hints().an_array(tensors[at], op)
     if text is None:
-        raise _mica.UsageError(f"{op}: argument {at} is a {type(tensors[at]).__name__}, neither a tensor of Mica nor a number")
+        raise _mica.UsageError(f"{op}: argument {at} is a {type(tensors[at]).__name__}, neither a tensor of Mica nor a number"
+                               f"\n  hint: `mica ops {op}` shows how it is used")
     if at and at == len(tensors) - 1:
         tensors.pop()
         return text
@@ -92,8 +103,6 @@ _ops._call = call
 class Tensor(_ops.TensorOps):
     """A tensor of a graph: shape and dtype, no values. + - * / @ **, < <= > >= and all operators work on it."""
     __slots__ = ("graph", "number", "shape", "dtype")
-    __array_ufunc__ = None  # makes numpy's scalars call our operator for `2 * x`
-
     def __init__(self, graph: Graph, number: int):
         self.graph, self.number = graph, number
         _, self.dtype, self.shape = graph._g.tensor(number)
@@ -110,15 +119,51 @@ class Tensor(_ops.TensorOps):
         """The tensor with its last two dimensions swapped."""
         return call(None, "transpose", (self,))
 
+    # ---- what needs values, or is of another library ----
     def __bool__(self):
-        raise TypeError("a tensor of Mica has no values while a program is built: it cannot be a condition; mica.where(c, x, y) chooses "
-                        "for each element")
+        raise hints().no_values("it cannot be a condition", "mica.where(c, x, y) chooses for each element")
 
     def __iter__(self):
-        raise TypeError("a tensor of Mica has no values while a program is built: it cannot be iterated; split() gives its parts")
+        raise hints().no_values("it cannot be iterated", "mica.split(x, dim=0, parts=n) gives parts; operators work on all rows at once")
 
+    def __float__(self):
+        raise hints().no_values("it is no number", "keep it as a tensor: operators take tensors of any shape, and shapes broadcast")
+
+    __int__ = __index__ = __complex__ = __float__
+
+    def __array__(self, dtype=None, copy=None):
+        raise hints().no_values("it is no array of numpy", "use operators of Mica, or call the program that mica.optimize returns")
+
+    def __setitem__(self, at, value):
+        raise _mica.ArgumentError("a tensor of Mica cannot be changed\n  hint: mica.where(c, x, y) and mica.concat make a tensor with other "
+                                  "elements; mica.update(x, at, y, dim=0) replaces slices by index")
+
+    if not TYPE_CHECKING:  # type checkers know the methods
+
+        def __getattr__(self, name: str):
+            if name.startswith("__") or name in Tensor.__slots__:
+                raise AttributeError(name)
+            raise hints().no_method(name, [m for m in dir(Tensor) if not m.startswith("_")])
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **named):
+        """Operators with numbers of numpy, as in np.float32(2) * x."""
+        f = _UFUNCS.get(ufunc.__name__)
+        if f and method == "__call__" and not named and all(isinstance(x, Tensor) or number_text(x) for x in inputs):
+            return f(*(x if isinstance(x, Tensor) else float(x) for x in inputs))
+        raise hints().foreign("numpy", ufunc.__name__, inputs)
+
+    def __array_function__(self, function, types, args, named):
+        raise hints().foreign("numpy", function.__name__, args)
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), named=None):
+        raise hints().foreign("torch", function.__name__, args)
+
+    # ---- operators ----
     def _binary(self, op: str, other, swapped: bool = False):
         if not isinstance(other, Tensor) and number_text(other) is None:
+            if hints().is_array(other):
+                raise hints().an_array(other, op)
             return NotImplemented
         return call(None, op, (other, self) if swapped else (self, other))
 
@@ -135,8 +180,16 @@ class Tensor(_ops.TensorOps):
     def __gt__(self, other): return self._binary("less", other, True)
     def __le__(self, other): return self._binary("less_equal", other)
     def __ge__(self, other): return self._binary("less_equal", other, True)
+    def __eq__(self, other): return self._binary("equal", other)
+    def __ne__(self, other): return self._not(self._binary("equal", other))
+    __hash__ = object.__hash__
+
     def __neg__(self): return call(None, "neg", (self,))
     def __abs__(self): return call(None, "abs", (self,))
+
+    @staticmethod
+    def _not(condition):
+        return condition if condition is NotImplemented else 1 - condition
 
     def __rsub__(self, other):  # 1 - x, as the language reads it
         return NotImplemented if number_text(other) is None else -self + other
@@ -144,11 +197,22 @@ class Tensor(_ops.TensorOps):
     def __getitem__(self, at) -> Tensor:
         """x[i]: slices along the first dimension, by an index tensor."""
         if not isinstance(at, Tensor):
-            raise _mica.UsageError("a subscript is a tensor of whole numbers; slice() takes parts")
+            raise _mica.UsageError("a subscript of a tensor of Mica is a tensor of whole numbers\n  hint: mica.slice(x, dim, start, end) and "
+                                   "mica.chunk(x, dim, parts, index) take parts; mica.reshape drops a dimension of extent 1")
         return call(None, "gather", (self, at), dim=0)
 
     def __matmul__(self, other):
+        if not isinstance(other, Tensor) and hints().is_array(other):
+            raise hints().an_array(other, "matmul")
         return call(None, "matmul", (self, other)) if isinstance(other, Tensor) else NotImplemented
+
+    def __rmatmul__(self, other):
+        return self.__matmul__(other) if not isinstance(other, Tensor) else NotImplemented
+
+
+_UFUNCS = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv, "power": operator.pow,
+           "less": operator.lt, "greater": operator.gt, "less_equal": operator.le, "greater_equal": operator.ge, "equal": operator.eq,
+           "not_equal": operator.ne}
 
 
 class Graph(_ops.GraphOps):
@@ -176,8 +240,9 @@ class Graph(_ops.GraphOps):
               distinct: bool = False, state: bool = False, shard: int | None = None) -> Tensor:
         """An input. Values of integer inputs are from `least` to below - 1; with `distinct` no two are equal. A state is updated in place. With
         `shard` each device has its part along that dimension."""
-        t = Tensor(self, self._g.input(name, str(dtype), tuple(shape)))
-        most = (1 if str(dtype) == "bool" else 1 << 24) if below is None else below - 1
+        dtype = dtype_of(dtype)
+        t = Tensor(self, self._g.input(name, dtype, tuple(shape)))
+        most = (1 if dtype == "bool" else 1 << 24) if below is None else below - 1
         if least or below is not None or distinct or state:
             self._g.declare(t.number, least, most, distinct, state)
         if shard is not None:
@@ -204,7 +269,7 @@ class Graph(_ops.GraphOps):
 
     def _own(self, t) -> None:
         if not isinstance(t, Tensor) or t.graph is not self:
-            raise _mica.UsageError(f"{t!r} is no tensor of this graph")
+            raise _mica.UsageError(f"{t!r} is no tensor of this graph\n  hint: inputs and results of operators of this graph are")
 
     def __repr__(self) -> str:
         return f"<mica.{type(self).__name__}>"
@@ -262,10 +327,15 @@ def trace(function: Callable, specs: Sequence[Spec], world: int = 1) -> Graph:
     name = getattr(function, "__name__", type(function).__name__)
     g = Graph(name if name.isidentifier() and name.isascii() else "program", world)
     names = _names(function, len(specs))
-    result = function(*[g.input(s.name or n, s.shape, s.dtype, shard=s.shard) for s, n in zip(specs, names)])
+    inputs = [g.input(s.name or n, s.shape, s.dtype, shard=s.shard) for s, n in zip(specs, names)]
+    try:
+        result = function(*inputs)
+    except Exception as e:
+        hints().locate(e)
+        raise
     results = result if isinstance(result, (tuple, list)) else (result,)
     for r in results:
         if not isinstance(r, Tensor):
-            raise _mica.UsageError(f"the function {name} returned an object of type {type(r).__name__}; it has to return a tensor of Mica, or a tuple of them")
+            raise hints().wrong_result(function, name, r)
     g.output(*results)
     return g

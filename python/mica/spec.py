@@ -16,8 +16,8 @@ def dtype_of(x) -> str:
     name = x if isinstance(x, str) else getattr(x, "name", None) or getattr(x, "__name__", None) or str(x)
     found = NAMES.get(name.rsplit(".", 1)[-1])
     if not found:
-        dtypes = ", ".join(row["name"] for row in _mica.dtypes)
-        raise _mica.UsageError(f"Mica has no dtype {name}; its dtypes are {dtypes}: convert the array, for example by x.astype('float32')")
+        from .hints import dtype
+        raise dtype(name, NAMES)
     return found
 
 

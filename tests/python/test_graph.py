@@ -88,7 +88,7 @@ def test_errors_say_what_is_wrong():
     fail(lambda g, x: mica.add(x, "a"), mica.UsageError, "neither a tensor of Mica nor a number")
     fail(lambda g, x: x + "a", TypeError, "unsupported operand")
     fail(lambda g, x: bool(x), TypeError, "no values")
-    fail(lambda g, x: list(x), TypeError, "split()")
+    fail(lambda g, x: list(x), TypeError, "mica.split(x, dim=0, parts=n)")
     fail(lambda g, x: g.output(3), mica.UsageError, "no tensor of this graph")
     assert issubclass(mica.UsageError, ValueError) and issubclass(mica.ArgumentError, mica.UsageError)
 

@@ -85,7 +85,7 @@ def test_wrong_programs_and_options(tmp_path):
     wrong("example input 1 is f32[4, 5], and the program's is Y: f32[4, 6]", PAIR, mica.Spec((4, 6)), mica.Spec((4, 5)))
     wrong("dtype=\"f16\" makes all inputs that", PAIR, mica.Spec((4, 6), "f16"), mica.Spec((4, 6), "f16"))
     wrong("1 example inputs, and the program pair has 2", PAIR, mica.Spec((4, 6)))
-    with pytest.raises(mica.UsageError, match="no dtype float64.*convert the array"):
+    with pytest.raises(mica.UsageError, match="no dtype float64.*\n.*an array is converted by"):
         mica.Spec((4, 6), "float64")
     wrong("is no array", lambda x: x, 3)
     wrong("nothing.mica", tmp_path / "nothing.mica", kind=mica.Error)
