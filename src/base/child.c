@@ -98,7 +98,7 @@ int child_start(struct child *c, const struct child_plan *p)
   *c = (struct child){0, -1};
   if (pipe2(ends, O_CLOEXEC)) return errno;
   int leash = fcntl(ends[0], F_DUPFD_CLOEXEC, HIGH);
-  why = raise_fds(p, fd) && leash >= 0 ? start(c, p, fd, leash) : errno;
+  why = raise_fds(p, fd) && leash >= 0 ? start(c, p, fd, leash) : errno == EINVAL ? EMFILE : errno; // EINVAL: the limit is below HIGH
   for (int k = 0; k < CHILD_FDS; k++)
     if (fd[k] >= 0) close(fd[k]);
   if (leash >= 0) close(leash);

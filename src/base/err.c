@@ -1,6 +1,7 @@
 // Errors: the rows of err.def give status, name and hint; the call gives position and text.
 #include "base/visible.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,15 +14,37 @@ static const struct {
 #undef ERR
 };
 
+// Hints for files by the system's reason.
+static const struct {
+  int why;
+  const char *hint;
+} reasons[] = {
+    {EMFILE, "this process may open no more files: raise the limit, as by `ulimit -n 1024`"},
+    {ENFILE, "the machine has too many open files: end other programs"},
+    {ENOSPC, "the disk is full: make room, or name a place on another disk"},
+    {EDQUOT, "the disk quota is used up: make room, or name a place on another disk"},
+    {EROFS, "the file system is read-only: name a place on another one"},
+    {EFBIG, "files may not grow so large: raise the limit, as by `ulimit -f unlimited`"},
+};
+
+// A text that has the reason was made of this errno.
+static const char *hint_of(enum errid id, const char *text, int why)
+{
+  for (size_t i = 0; id == ERR_FILE && i < COUNT(reasons); i++)
+    if (reasons[i].why == why && strstr(text, strerror(why))) return reasons[i].hint;
+  return rows[id].hint;
+}
+
 int err_set(struct err *e, enum errid id, struct loc at, const char *fmt, ...)
 {
+  const int why = errno;
   if (e->id != ERR_NONE) return (int)e->status;
   e->id = id, e->status = rows[id].status, e->at = at, e->source[0] = 0, e->mark = -1;
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(e->text, sizeof e->text, fmt, ap);
   va_end(ap);
-  snprintf(e->hint, sizeof e->hint, "%s", rows[id].hint);
+  snprintf(e->hint, sizeof e->hint, "%s", hint_of(id, e->text, why));
   return (int)e->status;
 }
 

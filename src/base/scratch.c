@@ -77,13 +77,24 @@ static bool lock_it(struct scratch *s)
   return false;
 }
 
+// Says where the name of the folder comes from, unless the hint is of something else.
+static void named(struct err *e)
+{
+  const char *tmp = getenv("TMPDIR");
+  if (e->id != ERR_FILE || strcmp(e->hint, err_usual_hint(ERR_FILE))) return;
+  if (tmp && *tmp)
+    err_hint(e, "TMPDIR names the folder for temporary files: name one that exists and can be written, or unset it");
+  else
+    err_hint(e, "temporary files need a folder that exists and can be written: name one by TMPDIR");
+}
+
 int scratch_open(struct scratch *s, struct err *e)
 {
   enum { TRIES = 100 };
   char mine[64];
   bool made = false;
   int status = own_above(below(), e); // nobody else can put another folder in the place of this one
-  if (status != OK) return status;
+  if (status != OK) return named(e), status;
   own_prefix(mine);
   errno = 0;
   for (int i = 0; i < TRIES && !made && (!errno || errno == ENOENT); i++) {
@@ -94,7 +105,10 @@ int scratch_open(struct scratch *s, struct err *e)
     else
       break;
   }
-  if (!made) return err_set(e, ERR_FILE, NOWHERE, "cannot make a folder in %.200s: %s", below(), strerror(errno));
+  if (!made) {
+    status = err_set(e, ERR_FILE, NOWHERE, "cannot make a folder in %.200s: %s", below(), strerror(errno));
+    return named(e), status;
+  }
   undo_push(&s->undo, drop, s);
   return OK;
 }

@@ -95,19 +95,13 @@ static void decide(struct job *j, struct contest *c)
   }
 }
 
-// Op-by-op must build: without it there is no baseline, and the cause is the machine.
-static int base_error(struct job *j, const struct contest *c, struct err *e)
+// Op-by-op must build: without it there is no baseline, and the cause is the machine. The cause may have passed since, so it is built again.
+static int base_again(struct job *j, struct contest *c, struct err *e)
 {
-  const char *why = c->cand[0].dropped;
-  if (!why) return OK;
-  struct err again = {0};
-  struct candidate retry = c->cand[0];
-  if (candidate_build(j, &retry, "base", &again) == OK) {
-    module_close(retry.cpu.module);
-    return err_set(e, ERR_COMPILER, NOWHERE, "%s", why);
-  }
-  *e = again;
-  return (int)e->status;
+  struct candidate *base = c->cand;
+  if (!base->dropped) return OK;
+  base->dropped = NULL;
+  return candidate_build(j, base, "base", e);
 }
 
 // The next run measures the rest.
@@ -122,7 +116,7 @@ int race_part(struct job *j, struct contest *c, int part, struct err *e)
 {
   struct buffers *b;
   if (job_stopping(j)) return j->stopped = true, OK; // Ctrl-C reaches the compiler too, so its failure is ignored
-  TRY(base_error(j, c, e));
+  TRY(base_again(j, c, e));
   TRY(buffers_open(c->part->g, j->opts->seed, &b, e));
   struct err inner = {0};
   int status = c->ncand > 1 ? run_heats(j, c, part, b, &inner) : OK;

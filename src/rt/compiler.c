@@ -3,6 +3,7 @@
 #include "rt/compiler.h"
 #include "rt/rt.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,17 +58,17 @@ int workshop_open(struct workshop *w, struct err *e)
 int compiler_run(char *const *argv, const struct workshop *w, const struct patience *p)
 {
   char tmp[340];
-  int status = -1, null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  int said = open(w->said, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  int status = NOT_STARTED, null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  int said = null < 0 ? -1 : open(w->said, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), why = errno;
   snprintf(tmp, sizeof tmp, "TMPDIR=%s", w->in.path);
   char **env = child_environment((const char *const[]){tmp, NULL});
   struct child c;
-  if (null >= 0 && said >= 0 && !child_start(&c, &(struct child_plan){argv[0], argv, env, {null, said, said, -1}}) &&
-      child_wait(&c, p, &status) == NO)
+  if (said >= 0 && !(why = child_start(&c, &(struct child_plan){argv[0], argv, env, {null, said, said, -1}})) && child_wait(&c, p, &status) == NO)
     status = ENDED;
   if (null >= 0) close(null);
   if (said >= 0) close(said);
   mem_free(env);
+  errno = why;
   return status;
 }
 
@@ -97,8 +98,34 @@ const char *compiler_version(const struct patience *until)
 
 // ---- compiling ----
 
+// What a compiler lacked, by words of its message.
+static const struct {
+  const char *word;
+  enum errid id;
+  const char *hint;
+} lacks[] = {
+    {"out of memory", ERR_MEMORY, "the compiler found too little memory: end other programs, or raise the limit that `ulimit -v` shows"},
+    {"annot allocate memory", ERR_MEMORY, "the compiler found too little memory: end other programs, or raise the limit that `ulimit -v` shows"},
+    {"memory exhausted", ERR_MEMORY, "the compiler found too little memory: end other programs, or raise the limit that `ulimit -v` shows"},
+    {"Too many open files", ERR_FILE, "the compiler may open no more files: raise the limit, as by `ulimit -n 1024`"},
+    {"File size limit exceeded", ERR_FILE, "files may not grow so large: raise the limit, as by `ulimit -f unlimited`"},
+};
+
+static int not_started(const char *compiler, int why, struct err *e)
+{
+  const bool memory = why == ENOMEM || why == EAGAIN;
+  const int status = err_set(e,
+                             memory           ? ERR_MEMORY
+                             : why == ENOEXEC ? ERR_COMPILER
+                                              : ERR_FILE,
+                             NOWHERE, "%s cannot be started: %s", compiler, strerror(why));
+  if (memory) err_hint(e, "end other programs, or raise the limits that `ulimit -u` and `ulimit -v` show");
+  return status;
+}
+
 static int complain(const struct workshop *w, const char *compiler, int status, struct arena *mem, struct err *e)
 {
+  const int why = errno;
   struct err ignored = {0};
   char *text = (char *)"";
   size_t n = 0;
@@ -106,10 +133,23 @@ static int complain(const struct workshop *w, const char *compiler, int status, 
   const char *error = strstr(text, "error");
   while (error && error > text && error[-1] != '\n') error--;
   if (!error) error = text;
+  n = strlen(error);
+  while (n && error[n - 1] == '\n') n--;
+  errno = why; // err_set makes the hint of it
   if (status == ENDED) return err_set(e, ERR_STOPPED, NOWHERE, "%s was ended: after a stop, or because the time was over", compiler);
-  if (status < 0) return err_set(e, ERR_COMPILER, NOWHERE, "%s did not run to its end", compiler);
+  if (status == NOT_STARTED) return not_started(compiler, why, e);
   if (scratch_full(&w->in)) return err_set(e, ERR_FILE, NOWHERE, "%s cannot compile: the disk of %s is full", compiler, w->in.path);
-  return err_set(e, ERR_COMPILER, NOWHERE, "%s ended with status %d: %.*s", compiler, status, SAID, error);
+  if (status == KILLED) {
+    status = err_set(e, ERR_COMPILER, NOWHERE, "%s was ended by a signal", compiler);
+    return err_hint(e, "the system ends programs when memory runs out: end other programs, and try again"), status;
+  }
+  for (size_t i = 0; i < COUNT(lacks); i++)
+    if (strstr(text, lacks[i].word)) {
+      status = err_set(e, lacks[i].id, NOWHERE, "%s ended with status %d: %.*s", compiler, status, (int)MIN(n, SAID), error);
+      return err_hint(e, "%s", lacks[i].hint), status;
+    }
+  status = err_set(e, ERR_COMPILER, NOWHERE, "%s ended with status %d: %.*s", compiler, status, (int)MIN(n, SAID), error);
+  return err_hint(e, "`mica doctor` tries the compiler; CC names another one"), status;
 }
 
 // Flags of this source, behind those of the compiler; `parsed`: a file to include first, or NULL.

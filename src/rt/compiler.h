@@ -6,7 +6,7 @@
 #include "base/own.h"
 
 enum { MAX_ARGS = 64 }; // of the compiler's command line
-enum { ENDED = -2 };
+enum { KILLED = -1, ENDED = -2, NOT_STARTED = -3 };
 
 // ---- compiler.c ----
 struct workshop {
@@ -14,11 +14,11 @@ struct workshop {
   char c[340], so[340], said[340];
 };
 int workshop_open(struct workshop *w, struct err *e);
-// Runs argv; what it says goes into a file of the folder, and so do its temporary files. The exit status, -1 where it could not
-// start or was killed, ENDED where patience was over.
+// Runs argv; what it says goes into a file of the folder, and so do its temporary files. The exit status; KILLED by a
+// signal; ENDED where patience was over; NOT_STARTED, with the reason in errno.
 int compiler_run(char *const *argv, const struct workshop *w, const struct patience *p);
 bool compiler_find(const char *name, char out[512]); // an executable of that name: a path, or the first in PATH
-// w->so from source. ERR_COMPILER, ERR_STOPPED, or ERR_FILE where the disk is full.
+// w->so from source. ERR_COMPILER, ERR_STOPPED, or ERR_FILE and ERR_MEMORY for what the compiler lacked.
 int compile_c(const char *source, const char *flags, const struct patience *p, const struct workshop *w, struct arena *mem, struct err *e);
 
 // ---- parsed.c ----

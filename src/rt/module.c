@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { HUGE = 2 << 20 }; // bytes of a huge page
@@ -66,6 +67,21 @@ static void pin_threads(void)
   for (size_t i = 0; i < COUNT(names); i++) dlopen(names[i], RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
+// OpenBLAS repeats an allocation that fails forever, when it is loaded and when a thread first uses it. So the room for its buffers is tried
+// before, in a process whose memory is limited.
+static bool room_for_blas(const void *so, size_t n, size_t *bytes)
+{
+  static const char name[] = "cblas_sgemm";
+  static const size_t BUFFER = 128 << 20; // bytes of a thread
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY || !memmem(so, n, name, sizeof name)) return true;
+  void *loaded = dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_NOLOAD);
+  if (loaded) return dlclose(loaded), true;
+  *bytes = BUFFER * (size_t)(sysconf(_SC_NPROCESSORS_ONLN) + 2);
+  void *room = mmap(NULL, *bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return room != MAP_FAILED && !munmap(room, *bytes);
+}
+
 // The object goes through a file that exists in memory only. It stays open as long as the module does: dlopen knows
 // libraries by their path, and the descriptor's number is part of it.
 static void *load_bytes(const void *so, size_t n, int *open_fd, char why[256])
@@ -113,6 +129,11 @@ static const struct mem_kind kind = {.close = drop};
 int module_load(const void *so, size_t n, const char *name, struct module **out, struct err *e)
 {
   char why[256] = "", symbol[96];
+  size_t room;
+  if (!room_for_blas(so, n, &room)) {
+    const int status = err_set(e, ERR_MEMORY, NOWHERE, "no memory for OpenBLAS: %zu bytes", room);
+    return err_hint(e, "raise the limit of this process's memory, which `ulimit -v` shows"), status;
+  }
   struct module *m = mem_handle(sizeof *m, &kind);
   forked_watch();
   m->fd = -1;
