@@ -1,4 +1,4 @@
-"""What an error of Mica in a traced function says beyond what is wrong: the user's line, and what to write instead. Imported by errors alone."""
+"""Texts of errors in traced functions: the user's line, what is wrong, and a hint with the right code. Imported by errors alone."""
 from __future__ import annotations
 
 import difflib
@@ -68,7 +68,7 @@ def usage(name: str) -> str:
 
 
 def instead(name: str) -> str:
-    """What to write instead of a function or a method."""
+    """The hint for a function or a method that Mica does not have."""
     plain = name.rstrip("_")
     if plain in INSTEAD:
         return f"write {INSTEAD[plain]}"
@@ -90,7 +90,7 @@ def no_attribute(of: str, name: str, hint: str) -> AttributeError:
 
 
 def no_member(name: str, members) -> AttributeError:
-    """Of the package: mica.sofmax."""
+    """The error of a name that the package does not have, such as mica.sofmax."""
     if os.path.exists(f"{PACKAGE}{name}.py") or os.path.exists(f"{PACKAGE}{name}{os.sep}__init__.py"):
         return no_attribute("the package mica", name, f"it is a module: write import mica.{name} first")
     near = None if name in INSTEAD or name in OTHERWISE else nearest(name, members)
@@ -98,7 +98,7 @@ def no_member(name: str, members) -> AttributeError:
 
 
 def no_method(name: str, members) -> AttributeError:
-    """Of a tensor: x.softmaxx."""
+    """The error of a name that tensors do not have, such as x.softmaxx."""
     near = None if name in INSTEAD or name in OTHERWISE else nearest(name, members)
     return no_attribute("a tensor of Mica", name, f"did you mean x.{near}?" if near else instead(name))
 

@@ -98,7 +98,7 @@ const char *compiler_version(const struct patience *until)
 
 // ---- compiling ----
 
-// What a compiler lacked, by words of its message.
+// Messages of compilers that lacked memory, files or room.
 static const struct {
   const char *word;
   enum errid id;
