@@ -36,7 +36,7 @@ struct clock {
   double start, until, part, stopped; // values of turn_clock(): of the job; of the part; stopped: when the stop was seen, or INFINITY
   double share, length;               // share: the part's share of the remaining time; length: in seconds
   bool opening;                       // the part only gets its first batch
-  double reserve;                     // seconds kept for the end
+  double reserve, check, compile;     // seconds kept for the end; of them for the check and for compiling the whole, as far as they are known
   pthread_mutex_t lock;
   double search, work;  // protected by the lock; work: time after which no work begins
   int flag[STOPS], end; // atomic
@@ -78,14 +78,19 @@ static void close_clock(void *p)
 }
 static const struct mem_kind kind = {.close = close_clock};
 
-// End of the first part of the time. On a CPU the result is compiled, checked and measured at the end; a program with a long reference needs more
-// time for it.
-static double end_of(const struct job *j, double all)
+static double check_of(const struct job *j)
 {
-  double end = fmin(END * all, MOST_END), work = reference64_products(j->program);
+  double work = reference64_products(j->program);
   for (int t = 0; t < j->program->ntensors; t++) work += ELEMENT * (double)shape_size(&j->program->tensors[t].shape);
   work *= j->program->world; // the reference computes the work of all ranks
-  double check = work / (CHECKED * pool_cores());
+  return work / (CHECKED * pool_cores());
+}
+
+// End of the first part of the time. On a CPU the result is compiled, checked and measured at the end; a program with a long reference needs more
+// time for it.
+static double end_of(const struct job *j, double all, double check)
+{
+  const double end = fmin(END * all, MOST_END);
   if (j->target.kind == TARGET_GPU) return fmax(end, fmin(LEAST_PROOF, PROOF_OF_SHORT * all));
   return fmax(end, fmax(fmin(LEAST_END, OF_SHORT * all), fmin(check, OF_CHECK * all)));
 }
@@ -99,7 +104,8 @@ void clock_open(struct job *j)
   struct clock *c = mem_handle(sizeof *c, &kind);
   c->user = j->opts->stop, c->start = turn_clock(), c->stopped = INFINITY;
   if (gpu) most -= fmin(CLOSING, OF_CLOSING * most);
-  c->until = c->part = c->work = c->start + most, c->share = 1, c->length = most, c->search = c->start + SEARCH * most, c->reserve = end_of(j, most);
+  c->until = c->part = c->work = c->start + most, c->share = 1, c->length = most, c->search = c->start + SEARCH * most, c->check = check_of(j);
+  c->reserve = end_of(j, most, c->check);
   pthread_mutex_init(&c->lock, NULL);
   j->clock = c;
   if (pool_thread(&c->thread, watch, c)) {
@@ -143,6 +149,15 @@ void clock_part(struct job *j, double share, bool opening)
   if (j->target.kind == TARGET_CPU) c->work = end; // the whole is compiled, checked and measured in the remaining time
   __atomic_store_n(&c->flag[STOP_SEARCH], job_stopping(j), __ATOMIC_RELAXED);
   pthread_mutex_unlock(&c->lock);
+}
+
+// The whole program is compiled at the end, and takes at least as long as its parts did.
+void clock_whole_compiles(struct job *j, double seconds)
+{
+  struct clock *c = j->clock;
+  if (!c || isinf(c->until)) return;
+  c->compile += seconds;
+  c->reserve = fmax(c->reserve, fmin(OF_CHECK * (c->until - c->start), c->compile + c->check));
 }
 
 bool clock_part_over(const struct job *j) { return j->clock && turn_clock() >= j->clock->part; }

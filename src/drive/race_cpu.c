@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const double HEAT = 0.15;    // seconds of a comparison between candidates; see race_seconds()
 static const double FINAL = 0.25;   // seconds of the last comparison, for each candidate
@@ -150,29 +151,6 @@ static void build_whole(void *arg, int i, int worker)
   pass_candidate(b->j, NULL, b->who[i], LAST_OF_CANDIDATE, &b->errs[i]);
 }
 
-// With one part its modules are reused, so a stop loses nothing.
-static int whole_modules(struct job *j, struct err *e)
-{
-  struct contest *c = &j->contests[0];
-  bool one = j->single, op_by_op = j->best.g == j->base.g;
-  struct whole_building b = {.j = j};
-  int n = 0;
-  j->base.passed = j->best.passed = PASS_THREAD_GRAPHS;
-  if (one && c->cand[0].g == j->base.g && c->cand[0].cpu.module)
-    j->base = c->cand[0];
-  else
-    b.who[n++] = &j->base;
-  if (!op_by_op && one && graph_same(j->best.g, c->cand[c->best].g))
-    j->best = c->cand[c->best];
-  else if (!op_by_op)
-    b.who[n++] = &j->best;
-  pool_run(j->threads, n, build_whole, &b);
-  for (int i = 0; i < n; i++)
-    if (b.errs[i].status != OK) return *e = b.errs[i], (int)e->status;
-  if (op_by_op) j->best = j->base;
-  return OK;
-}
-
 // If the user stops the job, nothing more is measured.
 static int no_result(const char *what, struct err *e)
 {
@@ -196,10 +174,37 @@ static int unsure(struct job *j, const char *what, struct err *e)
 {
   if (job_stopped_by_user(j)) return no_result(what, e);
   const char *why = arena_printf(j->mem, "the time, %.3g seconds, was over before %s", clock_most(j), what);
-  job_warn(j, arena_printf(j->mem, "%s; the program runs operator by operator", why));
-  if (j->best.g != j->base.g) j->base.rel = NAN;
+  const bool told = j->warning && strstr(j->warning, "the program runs operator by operator");
+  job_warn(j, told ? why : arena_printf(j->mem, "%s; the program runs operator by operator", why));
+  j->base.rel = j->best.g == j->base.g ? j->best.rel : NAN;
   fall_back(j, why);
   return j->stopped = j->cut = true, OK;
+}
+
+// With one part its modules are reused, so a stop loses nothing.
+static int whole_modules(struct job *j, struct err *e)
+{
+  struct contest *c = &j->contests[0];
+  bool one = j->single, op_by_op = j->best.g == j->base.g;
+  struct whole_building b = {.j = j};
+  int n = 0;
+  j->base.passed = j->best.passed = PASS_THREAD_GRAPHS;
+  if (one && c->cand[0].g == j->base.g && c->cand[0].cpu.module)
+    j->base = c->cand[0];
+  else
+    b.who[n++] = &j->base;
+  if (!op_by_op && one && graph_same(j->best.g, c->cand[c->best].g))
+    j->best = c->cand[c->best];
+  else if (!op_by_op)
+    b.who[n++] = &j->best;
+  pool_run(j->threads, n, build_whole, &b);
+  for (int i = 0; i < n; i++) {
+    if (b.errs[i].status == OK) continue;
+    if (b.who[i] == &j->base || b.errs[i].id != ERR_STOPPED) return *e = b.errs[i], (int)e->status;
+    return unsure(j, "it was compiled", e);
+  }
+  if (op_by_op) j->best = j->base;
+  return OK;
 }
 
 // After the deadline the rest is still measured briefly. With several parts the whole is measured too, as no other figure exists for it.
@@ -284,7 +289,7 @@ int race_whole(struct job *j, struct err *e)
   TRY(whole_modules(j, e));
   job_progress(j, "compare", j->split.n - 1, 0, NULL, 0);
   TRY(target_open(j->opts->target, j->threads, false, &j->host, e));
-  if (j->best.g == j->base.g) j->reason = why_op_by_op(j);
+  if (j->best.g == j->base.g && !j->reason) j->reason = why_op_by_op(j);
   TRY(numbers(j, e));
   TRY(buffers_open(j->stable, j->opts->seed, &b, e));
   int status = time_whole(j, b, e);

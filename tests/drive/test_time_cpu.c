@@ -59,7 +59,11 @@ static void the_best_until_then_is_the_result(void **state)
   if (!strstr(left, "not measured: operator by operator")) fail_msg("%s", left);
   const json_t *best = json_object_get(r, "best");
   double us = json_number_value(json_object_get(best, "us"));
-  assert_true(us > 0 && us <= json_number_value(json_object_get(json_object_get(r, "baseline"), "us")));
+  // On a slow machine there is no time left to measure the whole, or to check that operators are right, if they are faster.
+  if (!(us > 0))
+    assert_non_null(json_string_value(json_object_get(r, "warning")));
+  else if (!strstr(left, "operator by operator was faster, but its numbers were not checked"))
+    assert_true(us <= json_number_value(json_object_get(json_object_get(r, "baseline"), "us")));
   // The program put together was compared with float64.
   assert_true(json_is_true(json_object_get(best, "op_by_op")) || json_number_value(json_object_get(r, "max_rel_err")) > 0);
   json_decref(r);
@@ -118,6 +122,19 @@ static void nothing_unchecked_is_a_result(void **state)
   }
 }
 
+static int optimize_with_compiler(struct arena *mem, const char *compiler, struct pace *w, json_t **r, struct err *e)
+{
+  char folder[] = "/tmp/mica-slow-XXXXXX", cc[300];
+  assert_non_null(mkdtemp(folder));
+  snprintf(cc, sizeof cc, "%s/cc", folder);
+  assert_int_equal(file_write(cc, compiler, strlen(compiler), e), OK);
+  assert_int_equal(chmod(cc, 0700), 0);
+  setenv("CC", cc, 1);
+  const int status = optimize_slowly(mem, several, w, r, e);
+  unsetenv("CC"), unlink(cc), rmdir(folder);
+  return status;
+}
+
 // The time ends the compilers of both parts. The program operator by operator is compiled without a limit, and it is the result.
 static void a_compiler_may_outlast_the_time(void **state)
 {
@@ -126,18 +143,32 @@ static void a_compiler_may_outlast_the_time(void **state)
   struct arena mem = {0};
   struct pace w = {.time = 1, .free = true};
   struct err e = {0};
-  char folder[] = "/tmp/mica-slow-XXXXXX", cc[300];
   json_t *r;
-  assert_non_null(mkdtemp(folder));
-  snprintf(cc, sizeof cc, "%s/cc", folder);
-  assert_int_equal(file_write(cc, compiler, strlen(compiler), &e), OK);
-  assert_int_equal(chmod(cc, 0700), 0);
-  setenv("CC", cc, 1);
-  const int status = optimize_slowly(&mem, several, &w, &r, &e);
-  unsetenv("CC"), unlink(cc), rmdir(folder);
-  if (status != OK) fail_msg("%s", e.text);
+  if (optimize_with_compiler(&mem, compiler, &w, &r, &e) != OK) fail_msg("%s", e.text);
   assert_true(json_is_true(json_object_get(r, "stopped")) && json_is_true(json_object_get(json_object_get(r, "best"), "op_by_op")));
   assert_non_null(strstr(json_string_value(json_object_get(r, "left")), "not measured: operator by operator"));
+  json_decref(r);
+  arena_close(&mem);
+}
+
+// The time ends the compiler of the program that was assembled from two parts with block graphs.
+static void the_assembled_program_may_be_compiled_too_late(void **state)
+{
+  (void)state;
+  static const char compiler[] = "#!/bin/bash\n"
+                                 "for a; do [ \"${a##*/}\" != kernel.c ] || source=$a; done\n"
+                                 "[ ! \"$source\" ] || [ \"$(grep -c '= block(' \"$source\")\" -lt 2 ] || sleep 100\n"
+                                 "exec cc \"$@\"\n";
+  struct arena mem = {0};
+  struct pace w = {.time = SECONDS, .free = true};
+  struct err e = {0};
+  json_t *r;
+  if (optimize_with_compiler(&mem, compiler, &w, &r, &e) != OK) fail_msg("%s", e.text);
+  const json_t *best = json_object_get(r, "best");
+  assert_true(json_is_true(json_object_get(best, "op_by_op")));
+  const char *warning = json_string_value(json_object_get(r, "warning")), *reason = json_string_value(json_object_get(r, "reason"));
+  if (warning && strstr(warning, "was over before it was compiled")) assert_non_null(strstr(reason, "was over before it was compiled"));
+  assert_true(json_number_value(json_object_get(best, "us")) > 0 || warning);
   json_decref(r);
   arena_close(&mem);
 }
@@ -157,8 +188,11 @@ static void a_user_does_not_wait_for_it(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_best_until_then_is_the_result), cmocka_unit_test(nothing_measured_is_no_error),
-                                     cmocka_unit_test(nothing_unchecked_is_a_result), cmocka_unit_test(a_compiler_may_outlast_the_time),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_best_until_then_is_the_result),
+                                     cmocka_unit_test(nothing_measured_is_no_error),
+                                     cmocka_unit_test(nothing_unchecked_is_a_result),
+                                     cmocka_unit_test(a_compiler_may_outlast_the_time),
+                                     cmocka_unit_test(the_assembled_program_may_be_compiled_too_late),
                                      cmocka_unit_test(a_user_does_not_wait_for_it)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
