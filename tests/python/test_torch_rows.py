@@ -72,6 +72,14 @@ CASES = {
         F.scaled_dot_product_attention(x[None], x[None], p[None], attn_mask=(y[:, :4] + y[:, :4].t() > -0.5).logical_or(y[0, 0] < 9))],
     "functions of conditions": lambda x, y, w, m, p, b: [F.threshold(x, 0.1, -2.0), F.hardshrink(x, 0.3), F.softshrink(x, 0.4), x.sign(),
                                                         torch.floor(x * 3), torch.ceil(x * 3)],
+    "constants": lambda x, y, w, m, p, b: [
+        torch.full((4, 6), 2.5) * y, torch.full_like(x, 3.0) - x, torch.ones_like(x) / p, y.new_full((6,), 0.5) + y, torch.ones(4, 6).tril() * y,
+        torch.cat([torch.zeros(4, 2), y, y.new_ones(4, 1)], 1), y @ torch.full((6, 3), 0.25), y + torch.ones(4, 6).sum(1, keepdim=True),
+        torch.where(y > 0, y, torch.scalar_tensor(0.5)), aten.copy(torch.zeros(2, 4, 6), y), torch.zeros_like(y).cumsum(1) + y,
+        F.layer_norm(x, (6,), torch.ones(6), torch.zeros(6))],
+    "indices in numbers": lambda x, y, w, m, p, b: [
+        torch.arange(6, dtype=torch.float32) * y, torch.arange(1, 4, 0.5) + y, torch.arange(8.0, -4, -2) * w, x * (torch.arange(6) < 3),
+        torch.where(torch.arange(4)[:, None] >= torch.arange(1, 12, 2), y, 0.0), torch.arange(6, 0, -1).ne(2) * w],
     "padding": lambda x, y, w, m, p, b: [F.pad(x, (1, 2)), F.pad(y, (0, 0, 2, 1), value=1.5), F.pad(x, (-1, 1, 0, -2)),
                                          F.pad(x, (0, 0, 1, 0, 0, 1), value=-3)],
     "rolled": lambda x, y, w, m, p, b: [x.roll(1, 0), x.roll((2, -1), (1, 2)), y.roll(5), y.roll(12, 0), w.roll(-2, 0) * 2],
@@ -90,11 +98,11 @@ def inputs():
 
 def program_of(gm):
     """All computed nodes of a graph as one program; a Cannot is a failure."""
+    from mica.torch.ops import is_emitted
     from mica.torch.program import Shapes, build
     nodes = [n for n in gm.graph.nodes if n.op == "call_function"]
     outputs = next(n for n in gm.graph.nodes if n.op == "output").args[0]
-    constants = [n for n in nodes if not n.all_input_nodes]
-    return build([n for n in nodes if n not in constants], list(outputs), {}, Shapes(), "rows")
+    return build([n for n in nodes if is_emitted(n)], list(outputs), {}, Shapes(), "rows")
 
 
 def interpreted(program, tensors, folder):

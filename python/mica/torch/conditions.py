@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 
-from .emit import CONDITIONS, Cannot, Value, flag, join_dtypes, number
+from .emit import CONDITIONS, MOST_WHOLE, Cannot, Value, flag, join_dtypes, number
 from .ops import ARITHMETIC, ROWS, row
 
 
@@ -15,9 +15,10 @@ from .ops import ARITHMETIC, ROWS, row
 def compared(sign):
     def f(e, a, b):
         values = [v for v in (a, b) if isinstance(v, Value)]
-        if any(v.dtype not in ARITHMETIC for v in values):
-            raise Cannot("a comparison of whole numbers or of booleans")
-        return e.several(f"{{0}} {sign} {'{1}' if len(values) > 1 else f'({number(b)})'}", values, "cond")
+        computed = all(e.computed(v) for v in values)  # whole numbers of an input may be larger than the language has
+        if any(v.dtype not in ARITHMETIC for v in values) and (not computed or len(values) == 1 and (b != int(b) or abs(b) >= MOST_WHOLE)):
+            raise Cannot("a comparison of whole numbers without a known range, or of booleans")
+        return e.several(f"{{0}} {sign} {'{1}' if len(values) > 1 else f'({number(b)})'}", values, "cond", () if computed else None)
     return f
 
 

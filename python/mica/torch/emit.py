@@ -110,6 +110,7 @@ class Emitter:
     shown: dict = field(default_factory=dict)  # name of a mask of -inf that is added -> the booleans that it is made of
     scaled: dict = field(default_factory=dict) # name of a value times a number -> both
     joined: dict = field(default_factory=dict) # name of a concat's result -> its dimension, and the values by where they begin
+    numbers: dict = field(default_factory=dict)  # name of a constant tensor -> its number
     whole: dict = field(default_factory=dict)  # name of a tensor of whole numbers -> the input that it is a view of, or its least and largest number
     limits: dict = field(default_factory=dict) # input of whole numbers -> the least and the largest that it may hold
     drawn: dict = field(default_factory=dict)  # such an input -> those that examples have, if they are fewer
@@ -144,6 +145,11 @@ class Emitter:
             v = self.views[v.name]
         return v.name not in self.said.values()
 
+    def computed(self, v):
+        """The least and the largest number of whole numbers that the program computes; None: those of an input, or no whole numbers."""
+        of = self.same_numbers(v)
+        return of if isinstance(of, tuple) and of else None
+
     def same_numbers(self, v):
         """The argument `whole` of `say` for a view of v."""
         return self.whole.get(v.name, v.name) if v.dtype in WHOLE else None
@@ -156,6 +162,8 @@ class Emitter:
     def full(self, v):
         """v with all extents of `want`. [a, 1] becomes [a, n] by a repetition of [a] to [a n]. Models mostly join the two dimensions next, as for
         heads that share keys, and then no reshape remains."""
+        if v.name in self.numbers and v.shape != v.want:
+            return self.say(f"iota({list(v.want)}) * const(0) + const({number(self.numbers[v.name])})", [], v.want, "f32")
         for d, (have, want) in enumerate(zip(v.shape, v.want)):
             if have != want:
                 shape = v.shape[:d] + (want,) + v.shape[d + 1:]
@@ -183,10 +191,18 @@ class Emitter:
             self.sums[made.name] = (a, b)
         return made
 
-    def several(self, text, vs, dtype):
+    def constant(self, x, want):
+        """A tensor of these extents, all elements of which are the number. It broadcasts. `full` writes it out, as kernels read
+        no view of a constant."""
+        v = self.say(f"const({number(x)})", [], (), "f32")
+        v = self.reshape(v, [1] * len(want))
+        self.numbers[v.name] = x
+        return Value(v.name, v.shape, v.dtype, tuple(want))
+
+    def several(self, text, vs, dtype, whole=None):
         """An operator of values that broadcast."""
         want, shape = (functools.reduce(broadcast, extents) for extents in ([v.want for v in vs], [v.shape for v in vs]))
-        return self.say(text, vs, shape, dtype, want, self._together(*vs, n=len(want)))
+        return self.say(text, vs, shape, dtype, want, self._together(*vs, n=len(want)), whole)
 
     @staticmethod
     def _together(*vs, n):

@@ -114,7 +114,8 @@ def _one_turn(gm, parts, prepared, weights, target, options, report, budget, who
     sets = [_own_copies(gm, g, prepared) for g in parts.groups]
     gm.graph.eliminate_dead_code()  # removes nodes that were replaced by copies
     order = {n: i for i, n in enumerate(gm.graph.nodes)}
-    fuse_by_partitions(gm, [dict.fromkeys(sorted(s, key=order.get)) for s in sets], prefix="mica_", always_return_tuple=True)
+    sets = [dict.fromkeys(sorted((n for n in s if n in order), key=order.get)) for s in sets]
+    fuse_by_partitions(gm, sets, prefix="mica_", always_return_tuple=True)
     for node in gm.graph.nodes:
         if node.op == "call_module":
             _as_needed(getattr(gm, node.target), node)

@@ -16,7 +16,7 @@ from torch import fx
 
 from mica import _mica
 
-from .emit import CONDITIONS, Cannot, Value, axis, flag, number
+from .emit import CONDITIONS, MOST_WHOLE, Cannot, Value, axis, flag, number
 
 ROWS = {}
 # Kinds of rows, as sets of names in ROWS. HIDES: the row gets the node as an argument, because it depends on the node's users. EXTENTS: numbers that
@@ -24,9 +24,12 @@ ROWS = {}
 VIEWS, PRODUCTS, SOFTMAX, CASTS, ATTENTION, HIDES, ZEROS, EXTENTS, UNITS = (set() for _ in range(9))
 READS_NUMBERS = {"aten.where.self"}  # rows that read the number of a constant tensor
 COMPARES = {f"aten.{op}.Scalar" for op in ("eq", "ne", "lt", "le", "gt", "ge")}  # with a number; for a weight, the mask is computed once
-CONSTANTS = {  # operators without a row that make constant tensors
+CONSTANTS = {  # operators that make constant tensors -> their number, of the arguments
     "aten.scalar_tensor.default": lambda x: x, "aten.full.default": lambda shape, x: x,
-    "aten.zeros.default": lambda shape: 0, "aten.ones.default": lambda shape: 1}
+    "aten.zeros.default": lambda shape: 0, "aten.ones.default": lambda shape: 1,
+    "aten.full_like.default": lambda like, x: x, "aten.zeros_like.default": lambda like: 0, "aten.ones_like.default": lambda like: 1,
+    "aten.new_full.default": lambda like, shape, x: x, "aten.new_zeros.default": lambda like, shape: 0,
+    "aten.new_ones.default": lambda like, shape: 1}
 
 
 def row(*names, kinds=()):
@@ -48,17 +51,23 @@ def name_of(target):
 
 def constant(arg):
     """The number in a constant tensor of torch, else None."""
-    name = name_of(arg.target) if isinstance(arg, fx.Node) and arg.op == "call_function" and not arg.all_input_nodes else None
-    return CONSTANTS[name](*arg.args) if name in CONSTANTS else None
+    name = name_of(arg.target) if isinstance(arg, fx.Node) and arg.op == "call_function" else None
+    x = CONSTANTS[name](*arg.args) if name in CONSTANTS else None
+    return x if isinstance(x, (bool, int, float)) else None
 
 
 def is_light(node):
-    """Whether the node costs no time: a view, a result of a view with several results, or a choice between two constants, which is an input
-    (`attention.py`)."""
+    """Whether the node costs no time: a view, a result of a view with several results, a constant tensor, or a choice between two constants, which is
+    an input (`attention.py`)."""
     name = name_of(node.target) if node.op == "call_function" else None
     if name in READS_NUMBERS:
         return all(constant(a) is not None for a in node.args[1:])
-    return name in VIEWS or (name == "getitem" and is_light(node.args[0]))
+    return name in VIEWS or constant(node) is not None or (name == "getitem" and is_light(node.args[0]))
+
+
+def is_emitted(node):
+    """Whether the node is part of the program: not a constant tensor of which rows read the number alone."""
+    return node.all_input_nodes or any(name_of(u.target) not in READS_NUMBERS for u in node.users)
 
 
 NARROW = ("torch.float16", "torch.bfloat16")
@@ -432,3 +441,45 @@ def to_copy(e, x, dtype=None, layout=None, device=None, pin_memory=None, non_blo
     if to == x.dtype or to == "f32":
         return x
     raise Cannot(f"a cast from {x.dtype} to {to}")
+
+
+# ---- constants and indices ----
+def extents_of(t):
+    if any(not isinstance(n, int) for n in t.shape):
+        raise Cannot("a constant tensor of a dynamic extent")
+    if not t.numel():
+        raise Cannot("a tensor without elements")
+    return tuple(t.shape)
+
+
+def constant_tensor(e, *args, node, **kwargs):
+    x, t = constant(node), node.meta["val"]
+    if str(t.dtype) != "torch.float32" or x is None or math.isinf(x):
+        raise Cannot(f"a constant tensor of {str(t.dtype).removeprefix('torch.')}")  # other constants are read as numbers (READS_NUMBERS)
+    return e.constant(x, extents_of(t))
+
+
+for _name in CONSTANTS:
+    row(_name, kinds=[HIDES])(constant_tensor)
+
+
+@row("aten.arange.default", "aten.arange.start", "aten.arange.start_step", kinds=[HIDES])
+def arange(e, *args, node, **kwargs):
+    """Whole numbers are indices of a known range; f32 is made of them."""
+    start, _, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    t = node.meta["val"]
+    n, = extents_of(t)
+    if str(t.dtype) == "torch.float32":
+        return e.say(f"iota([{n}]) * const({number(step)}) + const({number(start)})", [], (n,), "f32")
+    least, most = sorted((start, start + (n - 1) * step))
+    if str(t.dtype) not in ("torch.int64", "torch.int32") or max(-least, most) >= MOST_WHOLE:
+        raise Cannot(f"indices {least} to {most} of {str(t.dtype).removeprefix('torch.')}")
+    return e.say(f"iota([{n}]) * ({step}) + ({start})" if (start, step) != (0, 1) else f"iota([{n}])", [], (n,), "i32", whole=(least, most))
+
+
+@row("aten.copy.default")
+def copy(e, to, x, non_blocking=False):
+    """A tensor like `to` with the elements of x."""
+    if x.dtype != to.dtype:
+        raise Cannot(f"a copy of {x.dtype} to {to.dtype}")
+    return e.expand(x, to.want)

@@ -267,6 +267,8 @@ def _add(parts, group, prepared, min_ops, min_work, banned):
 
 
 def _not_worth(program, min_ops, min_work):
+    if not program.inputs:
+        return "it reads nothing"
     if program.operators < min_ops:
         return f"{program.operators} operator{'s' * (program.operators != 1)}, fewer than {min_ops}"
     if program.work < min_work:

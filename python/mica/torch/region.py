@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from . import engine, inductor, measure, verdicts
 from .budget import Budget
 from .emit import Cannot
-from .ops import UNITS, name_of
+from .ops import UNITS, is_emitted, name_of
 from .program import Shapes, batch_of, build, symbols_of
 from .report import Taken
 from .weights import Prepared, capturing
@@ -106,7 +106,7 @@ class Region:
         static = self.static if self.options.weights == "copy" else ()
         prepared = prepared_of(self.module.graph, static)
         shapes = Shapes({self.symbol: bucket} if bucket else None)
-        nodes = [n for n in self.nodes if n not in prepared and n.all_input_nodes and not isinstance(n.meta.get("val"), (torch.SymInt, int))]
+        nodes = [n for n in self.nodes if n not in prepared and is_emitted(n) and not isinstance(n.meta.get("val"), (torch.SymInt, int))]
         return build(nodes, self.outputs, prepared, shapes, "region", frozenset(static))
 
     def text(self):
