@@ -76,7 +76,8 @@ CASES = {
         torch.full((4, 6), 2.5) * y, torch.full_like(x, 3.0) - x, torch.ones_like(x) / p, y.new_full((6,), 0.5) + y, torch.ones(4, 6).tril() * y,
         torch.cat([torch.zeros(4, 2), y, y.new_ones(4, 1)], 1), y @ torch.full((6, 3), 0.25), y + torch.ones(4, 6).sum(1, keepdim=True),
         torch.where(y > 0, y, torch.scalar_tensor(0.5)), aten.copy(torch.zeros(2, 4, 6), y), torch.zeros_like(y).cumsum(1) + y,
-        F.layer_norm(x, (6,), torch.ones(6), torch.zeros(6))],
+        F.layer_norm(x, (6,), torch.ones(6), torch.zeros(6)), torch.full((6, 4), 2.0).t().cumsum(1) * y, torch.ones(4, 3).view(2, 6).sum(1),
+        torch.ones(6).expand(4, 6).sum(0) * w],
     "indices in numbers": lambda x, y, w, m, p, b: [
         torch.arange(6, dtype=torch.float32) * y, torch.arange(1, 4, 0.5) + y, torch.arange(8.0, -4, -2) * w, x * (torch.arange(6) < 3),
         torch.where(torch.arange(4)[:, None] >= torch.arange(1, 12, 2), y, 0.0), torch.arange(6, 0, -1).ne(2) * w],

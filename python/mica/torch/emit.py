@@ -371,6 +371,8 @@ class Emitter:
             raise Cannot(f"a view of {list(v.want)} as {shape}")
         if tuple(shape) == v.want:
             return v
+        if v.name in self.numbers and v.shape != v.want:
+            return self.constant(self.numbers[v.name], shape)
         v = self.full(v)
         batch = None if v.batch is None else self._batch_after(v, shape)
         v = self.views.get(v.name, v)
@@ -397,6 +399,8 @@ class Emitter:
         perm = [axis(p, v.ndim) for p in perm]
         if perm == list(range(v.ndim)):
             return v
+        if v.name in self.numbers:
+            return self.constant(self.numbers[v.name], [v.want[p] for p in perm])
         batch = None if v.batch is None else perm.index(v.batch)
         last_two = list(range(v.ndim - 2)) + [v.ndim - 1, v.ndim - 2]
         text = "transpose({0})" if perm == last_two else f"transpose({{0}}, perm={perm})"
@@ -408,6 +412,8 @@ class Emitter:
         want = [v.want[d - lead] if s == -1 else s for d, s in enumerate(want)]
         if lead < 0 or any(h not in (1, w) for h, w in zip(v.want, want[lead:])):
             raise Cannot(f"expand of {list(v.want)} to {want}")
+        if v.name in self.numbers:
+            return self.constant(self.numbers[v.name], want)
         if lead:
             batch = None if v.batch is None else v.batch + lead
             v = self.say(f"reshape({{0}}, {[1] * lead + list(v.shape)})", [v], (1,) * lead + v.shape, v.dtype,
