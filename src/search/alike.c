@@ -30,7 +30,7 @@ enum op op_without_loop(enum op op) { return op == OP_ACCUM_SUM ? OP_SUM : op ==
 
 // ---- one block graph ------------------------------------------------------------------------------------------------
 
-// Whether this axis is dropped, because it has one part or is replaced by another axis.
+// Whether axis i is omitted: it has one part, or the change replaces it.
 static bool loop_left_out(const struct copying *k, int i) { return k->b->loop[i] == 1 || i == k->c->loop; }
 
 static bool copy_axes(struct copying *k)
@@ -72,7 +72,7 @@ static int operand(struct copying *k, int tensor, int *out)
   return graph_iter(k->to, k->above, k->from[number], &a, n->at, out, k->e);
 }
 
-// A sum of one element, or an accumulator without a loop.
+// Whether n is a sum of one element, or an accumulator without a loop.
 static bool is_idle(const struct copying *k, const struct node *n)
 {
   if (op_rows[n->op].rule == RULE_REDUCE) return k->to->tensors[n->in[0]].shape.d[n->a.dim] == 1;

@@ -5,7 +5,7 @@
 #include "search/space.h"
 
 enum { MOST_PARTS = 4 }; // parts of a dimension
-enum { PART_UNIT = 16 }; // boundaries are multiples of it, the depth of a matrix instruction
+enum { PART_UNIT = 16 }; // boundaries are multiples of it: the depth of a matrix instruction
 
 struct apart {
   const struct graph *p;
@@ -17,8 +17,8 @@ struct apart {
 
 static const struct node *maker(const struct graph *g, int t) { return &g->nodes[g->tensors[t].node]; }
 
-// Boundaries of the parts that slices make along that dimension of tensor t, seen under its transposes. Returns the number of parts. 1: no slices, or
-// a boundary is no multiple of PART_UNIT.
+// Boundaries of the parts that slices make along that dimension of tensor t, seen under its transposes. Returns the number of parts; 1 if there are
+// no slices, or if a boundary is no multiple of PART_UNIT.
 static int parts_of(const struct graph *p, int t, int dim, int64_t at[MOST_PARTS + 1])
 {
   for (; maker(p, t)->op == OP_TRANSPOSE; t = maker(p, t)->in[0]) dim = perm_of(&maker(p, t)->a, p->tensors[t].shape.n, dim);
@@ -53,7 +53,7 @@ static int slice_of(struct apart *m, int t, int dim, int64_t start, int64_t end,
   return graph_add(m->to, OP_SLICE, 1, &t, &a, NOWHERE, out, &m->e);
 }
 
-// A part of tensor t of p. The slice is taken below t's transposes, which are then applied to it.
+// A part of tensor t of p. The slice is taken from the source of t's transposes, which are then applied to it.
 static int part_of(struct apart *m, int t, int dim, int64_t start, int64_t end, int *out)
 {
   const struct node *above[MAX_DIMS];

@@ -13,7 +13,7 @@ struct joiner {
   struct search_placed *at; // by device tensor
 };
 
-// The labels with one class for each dimension.
+// The labels of l with each class in a dimension of its own.
 static struct labels spread(const struct labels *l)
 {
   struct labels r = {0};
@@ -33,7 +33,7 @@ static int reshape(struct joiner *j, int from, const struct shape *to, int *out)
   return graph_add(j->g, OP_RESHAPE, 1, &from, &a, NOWHERE, out, j->e);
 }
 
-// The kernel graph's tensor for program tensor t; views are added as needed.
+// The kernel graph's tensor for program tensor t. Adds views as needed.
 static int materialize(struct joiner *j, int t, int *out)
 {
   const struct graph *p = j->s->p;
@@ -64,7 +64,7 @@ static int place(struct joiner *j, int d)
   return status;
 }
 
-// Whether kernel x reads device tensor d in the program's shape: as a library operator, or under another labelling.
+// Whether kernel x reads device tensor d in the program's shape: it is a library operator, or it reads d under another labelling.
 static bool reads_shown(const struct planner *pl, const struct option *x, int d)
 {
   for (int k = 0; k < x->nneed && x->table < 0; k++)
@@ -130,7 +130,7 @@ static bool ready(const struct plan *p, const bool *done, int i)
   return true;
 }
 
-// Sorts the kernels so that each reads only earlier results; false if they depend on each other.
+// Sorts the kernels so that each reads results of earlier kernels only. False: they depend on each other.
 static bool in_order(const struct plan *p, int *order)
 {
   bool done[MAX_CHAIN] = {false};

@@ -30,7 +30,7 @@ static void sink(struct beam *b, int n, int i)
   }
 }
 
-// The position of a state that must make room for a similar one, or -1 if there is a free one.
+// The position of the state to replace: the worst similar one if there are enough, or the worst of all. -1: a position is free.
 static int place_for(const struct beam *b, uint64_t heavy)
 {
   int same = 0, worst = -1;

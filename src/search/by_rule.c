@@ -44,7 +44,7 @@ static void run_chain(struct arena *mem, const struct graph *p, const struct tar
   }
 }
 
-// Adds those that the verifier accepts and the pricer can make.
+// Adds the kernel graphs that the verifier accepts and the pricer can price.
 static void add_fused(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r)
 {
   const struct graph *last = NULL;

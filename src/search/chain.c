@@ -1,14 +1,13 @@
 // Row-wise programs of any length, made by rule. If every operator works on each row alone (elementwise, a product with a given matrix, reductions
-// along other dimensions), one block graph can take some rows through all operators, and tiles never leave scratch. A search over 60 operators is not
-// needed: the structure is known, and only the number of rows for a block is open. Twenty layers of a multilayer perceptron become one kernel this
-// way.
+// along other dimensions), one block graph can take some rows through all operators, and tiles never leave scratch. No search is needed: only the
+// number of rows of a block is open. Twenty layers of a multilayer perceptron become one kernel.
 #include "search/space.h"
 
 #include <string.h>
 
 enum role { UNSEEN, ROWS, WHOLE };
 
-// Marks tensor t as carrying the rows in its first dimension; false if an operator mixes rows.
+// Marks the first dimension of tensor t as its rows. False: an operator mixes rows.
 static bool mark(const struct graph *p, enum role *role, int t, int64_t rows, int rank);
 
 static bool mark_whole(const struct graph *p, enum role *role, int t)

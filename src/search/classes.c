@@ -1,10 +1,10 @@
 // Index classes. Labels are propagated from outputs to inputs, like the index letters of an einsum. Elementwise operators pass them on, a matrix
 // product adds one for its contracted dimension, a reduction one for the reduced dimension. Reshape and repeat split a class in two as needed.
 //
-// If each use of a tensor had its own labels, graphs would be lost, because distributivity joins uses: a gated MLP's products share one loop, and
-// lora's (W + BA) X needs it. So a tensor that is reached again keeps its first labels, with two exceptions. No class may become both a free and a
-// contracted index of it (an MLP's residual X[m, n] beside X[m, k]), and no tensor may have one class twice (X times its transpose). Reductions may
-// join any classes: softmax sums over a dimension that remains.
+// If each use of a tensor had its own labels, graphs would be lost, because distributivity joins uses. The products of a gated MLP share one loop,
+// and (W + BA) X of LoRA needs one label for both uses of X. So a later use of a tensor keeps the labels of the first, with two exceptions. No class
+// may become both a free and a contracted index of it (an MLP's residual X[m, n] beside X[m, k]). No tensor may have one class twice (X times its
+// transpose). Reductions may join any classes: softmax sums over a dimension that its result keeps.
 #include "search/space.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ static int fresh(struct build *b, int64_t extent, unsigned kind, const char *nam
   return b->n++;
 }
 
-// Appends class c, or the classes it was split into, to d.
+// Appends class c to d, or the classes that it was split into.
 static void put(struct build *b, struct dim *d, int c)
 {
   c = root(b, c);
@@ -149,7 +149,7 @@ static bool refine(struct build *b, const struct dim *x, const struct dim *y)
   return false;
 }
 
-// Gives l the labels of visit v, if the rules above permit.
+// Gives visit v the labels l, if the rules at the head of this file permit.
 static bool join(struct build *b, int v, const struct labels *l)
 {
   for (int i = 0; i < l->n; i++) {
@@ -296,7 +296,7 @@ static int renumber(struct build *b, int *map, int c)
   return map[c] = b->s->nclass++;
 }
 
-// Copies visits with final class numbers, merges equal ones, and finds the outputs' visits.
+// Copies visits with final class numbers, merges equal ones, and finds the visits of the outputs.
 static void finish(struct build *b, const int *out, int nout)
 {
   int map[MAX_NODES], to[MAX_VISITS];

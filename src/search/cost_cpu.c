@@ -4,11 +4,11 @@
 
 #include <math.h>
 
-static const double SHORT_RUN = 256;  // bytes: reading contiguous runs this short takes twice the time of a stream
+static const double SHORT_RUN = 256;  // bytes: contiguous runs of this length take twice the time of a stream
 static const double START = 2e-8;     // seconds to start one operator on one tile
 static const double OF_MEMORY = 0.02; // largest share of the memory for the tiles of all cores
 
-// Contiguous bytes of a tile in memory. For a tensor that a kernel leaves, the layout is open, so the whole tile counts.
+// Contiguous bytes of a tile in memory. The layout of a tensor that a kernel stores is not fixed, so the whole tile counts.
 static double run_bytes(const struct model *m, const struct device *d, double elem, double tile, const struct sizes *z)
 {
   if (d->visit < 0) return tile;
@@ -41,7 +41,7 @@ static struct search_term product_term(const struct model *m, const struct work 
   double k = (double)size_of(z, w->over), batch = (double)size_of(z, w->batch);
   double rows = (double)size_of(z, w->rows), cols = (double)size_of(z, w->cols);
   double one_core = target_products(m->t, w->pairs) / m->t->cores, lanes = m->t->lanes;
-  double steps = w->pairs ? ceil(k / 2) : k; // of a word of two numbers
+  double steps = w->pairs ? ceil(k / 2) : k; // steps of words with two bf16 numbers
   double efficiency = 0.97 * steps / (steps + 2) * (rows < 2 ? 0.5 : rows / (rows + 0.1)) * cols / (lanes * ceil(cols / lanes));
   double bytes = batch * k * ((w->pairs ? 2 : 4) * cols * ceil(rows / 16) + 4 * rows); // the right operand streams from cache
   double once = fmax(2 * batch * rows * cols * k / (one_core * efficiency), bytes / (m->t->cache_bandwidth / m->t->cores));
@@ -71,11 +71,11 @@ static struct search_term term_of(const struct model *m, const struct work *w, c
   return x;
 }
 
-// Additional time if tiles do not fit in L1, relative to the time in which a core reads them there. It grows until almost nothing fits and is
-// constant from then on: together the tiles fit in L2 (bench/cpu_tiles.csv).
+// Additional time if tiles do not fit in L1, relative to the time in which a core reads them from L1. It grows with the size of the tiles up to four
+// times L1, and is constant above: the tiles are then in L2 (bench/cpu_tiles.csv).
 static double farther(const struct target *t, double near, double tiles) { return 4 * near * fmin(tiles / (4 * (double)t->l1), 1); }
 
-// Additional time if tiles do not fit in L2 either: in every pass, the excess goes to L3 or to memory.
+// Additional time if tiles do not fit in L2 either. Each pass reads the excess from L3 or from memory.
 static double farthest(const struct target *t, const struct search_term *sum)
 {
   const bool cached = sum->tile * t->cores < 0.5 * (double)t->l3;
@@ -84,7 +84,7 @@ static double farthest(const struct target *t, const struct search_term *sum)
 
 static bool may_fit(const struct model *m, const struct search_term *sum) { return sum->tile <= (double)m->t->scratch; }
 
-// Rows of any length may exceed L2, but not in kernels with products: these read their tiles many times, and have loops.
+// Tiles of kernels without products may exceed L2. A kernel with products reads its tiles many times, and has a loop that bounds them.
 static bool may_spill(const struct model *m, const struct search_term *sum)
 {
   bool products = false;
@@ -101,7 +101,7 @@ static double kernel_seconds(const struct model *m, const struct search_term *su
   bool cached = sum->unique < 0.5 * (double)m->t->l3;
   double memory = sum->unique / (cached ? 0.5 * m->t->cache_bandwidth : m->t->bandwidth) + sum->again / (0.4 * m->t->cache_bandwidth);
   if ((double)z->blocks < cores) memory *= 0.6 * cores / (double)z->blocks;
-  memory += farthest(m->t, sum) + farther(m->t, near, sum->tile) / cores * waves; // arithmetic hides it as it hides memory traffic
+  memory += farthest(m->t, sum) + farther(m->t, near, sum->tile) / cores * waves; // arithmetic overlaps it, as it overlaps memory traffic
   return fmax(compute, memory) + 0.3 * fmin(compute, memory) + m->t->launch + 1e-7 * (double)z->blocks / cores;
 }
 

@@ -6,9 +6,9 @@
 //             multiprocessor
 //   waiting   latencies of a block's dependent steps, times the number of blocks that run one after the other on a multiprocessor
 //
-// The others overlap only partly, so a share of them is added. For each wave of blocks after the first, as long as there are few, the first load and
-// the last store of a block are added too. Kernels are modelled on those of the schemes: loaded operands of products are in shared memory, in
-// pipeline stages if a loop loads them; all other tiles are in registers.
+// The times overlap only partly, so a share of the shorter ones is added. Each of the first few waves after the first also adds the first load and
+// the last store of a block. The model assumes the kernels of the schemes: loaded operands of products are in shared memory, in pipeline stages if a
+// loop loads them; all other tiles are in registers.
 #include "search/space.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static const double BARRIER = 2e-8;                         // seconds: waiting 
 static const double PRODUCT = 5e-8, PRODUCT_STEP = 4e-9;    // latency of a product's first result, and of each 16 of its depth
 static const double NEXT = 1e-6, MANY_TURNS = 4;            // seconds that a block after the first wave adds; for that many waves
 static const double FOLD = 6e-8, PASS = 5e-9;
-static const double PART = 1e-8; // summing partial sums beside products: few fragments are loaded at a time
+static const double PART = 1e-8; // seconds for each partial sum beside products: few fragments are loaded at a time
 
 static const double WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // achieved share of the peak rates
 static const double SECTOR = 32, LINE = 128;                 // least size and preferred size of a memory access in bytes
@@ -37,7 +37,7 @@ enum {
 
 static double pad(double n, double to) { return to * ceil(n / to); }
 
-// The pieces that have partial sums.
+// The grid pieces of the classes of which `has` stores partial sums.
 static mask partial(mask has)
 {
   mask parts = 0;
@@ -54,7 +54,8 @@ static mask whole_classes(mask has)
   return whole;
 }
 
-// Partial sums are fp32. The program's results have their own dtypes, and other tensors between kernels those of its outputs.
+// Bytes of an element. Partial sums are fp32. The program's results have their own dtypes; other tensors between kernels have the dtype of its
+// outputs.
 static double elem_of(const struct model *m, mask has)
 {
   const struct graph *p = m->s->p;
@@ -65,7 +66,7 @@ static double elem_of(const struct model *m, mask has)
 // part.
 static double waste(const struct model *m, const struct device *d, double elem, double inner, const struct sizes *z)
 {
-  if (d->visit < 0) return pad(inner, SECTOR) / inner; // its layout is open, except that parts come first
+  if (d->visit < 0) return pad(inner, SECTOR) / inner; // its layout is not fixed, except that parts come first
   const struct labels *l = &m->s->visit[d->visit].l;
   double run = elem;
   for (int i = l->n - 1; i >= 0; i--)
@@ -86,7 +87,7 @@ static struct search_term load_term(const struct model *m, const struct work *w,
   double elem = d->input >= 0 ? dtype_bytes(m->s->p->tensors[d->input].dtype) : elem_of(m, d->has);
   double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, w->stored);
   double more = waste(m, d, elem, elem * (double)size_of(z, w->stored & whole_classes(d->has)), z), turns = turns_of(w, z);
-  bool near = d->input < 0 && whole < 0.5 * (double)m->t->l2; // an earlier kernel left it in L2
+  bool near = d->input < 0 && whole < 0.5 * (double)m->t->l2; // an earlier kernel wrote it, and it still is in L2
   struct search_term x = {.unique = near ? 0 : whole * more,
                           .again = tile * more * turns * (double)z->blocks,
                           .steps = w->looped ? BARRIER * turns : 0,
@@ -95,7 +96,7 @@ static struct search_term load_term(const struct model *m, const struct work *w,
   return x;
 }
 
-// Seconds of a multiprocessor for one product of tiles, with the better instruction and order of operands.
+// Seconds of a multiprocessor for one product of tiles, with the faster instruction and order of operands.
 static double product_seconds(const struct target *t, double rows, double cols, double k)
 {
   const bool warpgroups = t->can & CAN_WGMMA;
@@ -159,7 +160,7 @@ static double stages_of(const struct model *m, const struct search_term *sum, co
   return room < fmin(want, 2) ? 0 : fmin(want, room);
 }
 
-// Number of blocks that a multiprocessor holds at a time.
+// Number of resident blocks of a multiprocessor.
 static double held(const struct model *m, const struct search_term *sum, double stages)
 {
   double shared = (double)m->t->shared_processor / (sum->tile + stages * sum->ring + BLOCK_SHARED);
@@ -181,7 +182,7 @@ static double kernel_seconds(const struct model *m, const struct search_term *su
   double work = fmax(product, vector) + 0.5 * fmin(product, vector);
   double turns = ceil(blocks / (cores * hold)), wait = (sum->steps + (sum->compute > 0 ? PART * sum->parts : 0)) * turns;
   double moved = fmax(memory, cache), longest = fmax(moved, fmax(work, wait)), beside = fmax(1, fmin(hold, blocks / cores));
-  double over = sqrt(fmax(1, sum->registers / BLOCK_REGISTERS)); // schemes re-tile rows of products, and read long rows again
+  double over = sqrt(fmax(1, sum->registers / BLOCK_REGISTERS)); // schemes retile rows of products, and read long rows again
   double show = fmax(OVERLAP, ALONE / (beside * stages)), alone = fmax(0, fmax(OVERLAP, ALONE / beside) - show) * sum->once / blocks * most;
   return t->launch + START + over * longest + show * (moved + work + wait - longest) + alone + NEXT * fmin(turns - 1, MANY_TURNS);
 }
@@ -209,8 +210,8 @@ static double seconds_of(const struct target *t, double elements, double ops)
   return ops >= 10 ? elements * ops / 10 / (EXP * t->exp_rate) : elements * ops / (VECTOR * t->vector_rate);
 }
 
-// Extents that suit tensor cores, or a few rows: multiples of 16, or of the largest power of two below 16 that divides the whole, since lowering pads
-// tiles. A loop takes at least 16 at a time.
+// Whether lowering does not need to pad such a tile. A looped extent must be a multiple of 16. Other extents must be a multiple of the largest power
+// of two up to 16 that divides the class, or a power of two up to 8.
 static bool good_extent(int64_t whole, int64_t tile, bool looped)
 {
   int64_t unit = looped ? 16 : MIN(16, whole & -whole);

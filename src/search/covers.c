@@ -37,7 +37,7 @@ static bool orders(struct inside *x, const struct search_schedule *s, int at, un
   return false;
 }
 
-// A loop over tensors of earlier kernels only may add up partial sums.
+// A loop that reads only tensors of earlier kernels may do nothing but add up partial sums.
 static bool may_unroll(const struct search_walk *w, const struct node *kernel)
 {
   const struct graph *b = kernel->sub;

@@ -13,7 +13,7 @@ static bool go_on(struct inside *x, int k, int tensor, int value)
   return cover_block(x, k + 1);
 }
 
-// Whether derivations are kept for one order of the operands only. The classes determine the left factor of a product.
+// Whether derivations are kept for one order of the operands only. For a product, the classes determine the left factor.
 bool cover_turnable(enum op op) { return op == OP_MATMUL || (op_rows[op].flags & COMMUTES); }
 
 // Whether a derivation has the constant (a limit, a scalar) of node n.
@@ -23,7 +23,7 @@ bool cover_same_constants(const struct table *t, const struct deriv *d, const st
   return attrs_reals_same(&t->voc->i[d->attrs].a, &n->a);
 }
 
-// For every value that `op` makes of a (and b), continues the match.
+// Continues the match with every value that `op` makes of a (and b).
 static bool try_derivations(struct inside *x, int k, enum op op, int a, int b, int tensor, bool *any)
 {
   const struct table *t = table_of(x);
@@ -56,7 +56,7 @@ static bool walk_map(struct inside *x, int k, const struct node *n)
   return cover_lost(x->w, x->node, k, op_rows[n->op].name, any ? "leads nowhere" : not_made);
 }
 
-// The root of a mean of squares, for each class that it may run over.
+// Matches a root mean square, for each class that it may reduce.
 static bool walk_rms(struct inside *x, int k, const struct node *n, int a)
 {
   const struct table *t = table_of(x);
@@ -76,7 +76,7 @@ static bool has_unit(const struct shape *s)
   return any;
 }
 
-// A reduction of value a, or an accumulator. Either graph may skip sums of extent 1 and partial sums.
+// Matches a reduction of value a, or an accumulator. Either graph may omit sums of extent 1 and partial sums.
 static bool walk_fold(struct inside *x, int k, const struct node *n, enum op op, int a)
 {
   bool any = false;
@@ -93,7 +93,7 @@ static bool walk_fold(struct inside *x, int k, const struct node *n, enum op op,
   return cover_lost(x->w, x->node, k, op_rows[n->op].name, any ? "leads nowhere" : not_made);
 }
 
-// An accumulator of value v without a loop.
+// Matches an accumulator of value v in a kernel without a loop.
 static bool walk_unlooped(struct inside *x, int k, const struct node *n, int v)
 {
   enum op op = op_without_loop(n->op);
@@ -102,7 +102,7 @@ static bool walk_unlooped(struct inside *x, int k, const struct node *n, int v)
   return cover_lost(x->w, x->node, k, op_rows[n->op].name, "not an operator that the search tries");
 }
 
-// Whether derivation d adds up the parts of value v, which earlier kernels left.
+// Whether derivation d adds up partial sums v that earlier kernels stored.
 static bool sums_parts(const struct table *t, const struct deriv *d, int v)
 {
   return d->op == OP_SUM && d->a == v && (t->v[v].has & all_of(d->cls)) == bit(d->cls, GRID);
@@ -116,7 +116,7 @@ static bool walk_accum(struct inside *x, int k, const struct node *n)
   if (joins) return cover_lost(x->w, x->node, k, op_rows[n->op].name, "loops that only concatenate are outside the space");
   if (x->loop) return walk_fold(x, k, n, n->op, v);
   if (walk_unlooped(x, k, n, v)) return true;
-  for (int d = 0; d < t->nd; d++) // each iteration may have had its own parts
+  for (int d = 0; d < t->nd; d++) // the kernels before it may have stored separate parts for each iteration
     if (sums_parts(t, &t->d[d], v) && walk_unlooped(x, k, n, x->w->owner[x->table][d])) return true;
   return false;
 }
@@ -130,8 +130,8 @@ static bool dim_has(const struct labels *l, int dim, int c)
   return false;
 }
 
-// Whether one axis, over piece `piece` of class c, may partition the tensor that v is loaded from as the map says. For tensors that are not in the
-// program, the order of the dimensions is open.
+// Whether one axis, over piece `piece` of class c, may partition the tensor that v is loaded from as the map requires. The order of the dimensions of
+// a tensor that is not in the program is not fixed.
 static bool cuts(const struct search_walk *w, const struct search_value *v, bool open, int dim, int c, enum piece piece)
 {
   const struct device *dev = &w->pl->m->dev[v->leaf];
@@ -160,7 +160,7 @@ static bool walk_iter(struct inside *x, int k, int number)
   return cover_lost(w, x->node, k, "iterator", "no schedule partitions its tensor like this");
 }
 
-// A constant of the program, which blocks have without an iterator.
+// Matches a constant of the program, which blocks contain without an iterator.
 static bool walk_const(struct inside *x, int k, const struct node *n)
 {
   const struct table *t = table_of(x);
@@ -187,7 +187,7 @@ static bool save_value(struct inside *x, int k, int tensor, int v)
   return false;
 }
 
-// The value itself, or the result of a sum that a later kernel would take.
+// Matches the stored value itself, or the result of a sum that a later kernel would compute.
 static bool walk_save(struct inside *x, int k, int number)
 {
   const struct table *t = table_of(x);

@@ -1,7 +1,7 @@
-// Tensors that earlier kernels may leave in device memory besides the program's own. They are partial sums, and results of sums and products, that
-// one kernel makes of the program's inputs; and partial sums of these that need an earlier kernel's result. If there are more than the search can
-// hold, it takes those on the cheapest plans. A plan's cost is bounded from below by the operations before and after the tensor, and by the bytes
-// written and read. The bound depends only on the tensor, not on other candidates.
+// Tensors that earlier kernels may store in device memory besides the program's own. They are partial sums, and results of sums and products, that
+// one kernel computes from the program's inputs. Partial sums of these, computed by a kernel that reads an earlier kernel's result, are also
+// included. If there are more than the search can hold, it takes those on the cheapest plans. A plan's cost is bounded from below by the operations
+// before and after the tensor, and by the bytes written and read. The bound depends only on the tensor, not on other candidates.
 #include "search/space.h"
 
 #include <math.h>
@@ -73,7 +73,7 @@ bool cut_offered(const struct space *s, const struct table *t, const struct sear
   return true;
 }
 
-// The whole of v, or partial sums or maxima over class c.
+// A hash of the whole tensor of v, or of its partial sums or maxima over class c.
 static uint64_t whole_hash(const struct cut_source *from, const struct search_value *v, int c, enum op op)
 {
   struct arena mem = {0};
@@ -210,7 +210,7 @@ static double cost_through(struct offers *o, const struct cut *cut, double bytes
   return fmax(compute, memory) + 0.3 * fmin(compute, memory);
 }
 
-// A step of two to four hundredths: smaller differences do not count.
+// The logarithmic step that contains this cost, as an integer. A step is 1.6 to 3.1 percent wide; costs within one step compare equal.
 static int64_t step_of(double cost)
 {
   int e;
@@ -218,7 +218,7 @@ static int64_t step_of(double cost)
   return (int64_t)e * 32 + (int64_t)(m * 64) - 32;
 }
 
-// Ties are broken by the fewest operators, independent of the limit on values.
+// The order of candidates by cost. The fewest operators break ties, so the order does not depend on the limit on values.
 static int by_cost(const void *x, const void *y)
 {
   const struct cut *a = x, *b = y;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// A schedule has more values without a rule. Without a loop, accum_rms is this many more operators.
+// MANY_VALUES: values of a schedule if a rule is off. RMS_MORE: operators that replace an accum_rms without a loop.
 enum { MANY_VALUES = 4000, RMS_MORE = 2 };
 
 struct given {
@@ -18,9 +18,9 @@ struct given {
   struct graph *g[MOST_ALIKE];
   enum alike_as as[MOST_ALIKE];
   int held;                                    // the first form that the last search found, or -1
-  char why[sizeof((struct cover *)NULL)->why]; // where the match of the last form ended
+  char why[sizeof((struct cover *)NULL)->why]; // the reason why the match of the last form ended
 };
-struct excluded_group { // graphs that are looked for together
+struct excluded_group { // graphs that are tested together
   int n;
   struct given **x;
 };
@@ -31,7 +31,7 @@ struct asking {
   const struct search_opts *o;
 };
 
-// Sets `held` of all. False: the program cannot be searched, or a stop.
+// Sets `held` of each graph. False: the program cannot be searched, or the search was stopped.
 static bool ask(const struct asking *a, const struct search_opts *o, const struct excluded_group *all)
 {
   struct search_result r;
@@ -103,7 +103,7 @@ static int *limit_of(struct search_opts *o, size_t i)
   return at[i];
 }
 
-// Raises limit i as far as the graphs need; false: it already suffices.
+// Raises limit i as far as the graphs need. False: it already suffices.
 static bool raise_limit(const struct asking *a, struct search_opts *o, const struct excluded_group *all, size_t i)
 {
   struct search_opts full = *o;
@@ -166,7 +166,7 @@ static void rules_text(unsigned rules, struct str *words, struct str *list)
   }
 }
 
-// Whether the space of o contains all of them.
+// Sets the message of each graph: the rules and limits that admit it.
 static void name_rules(const struct asking *a, const struct excluded_group *all, struct search_opts o, unsigned rules)
 {
   struct str words = {0}, list = {0};
@@ -182,7 +182,7 @@ static void name_rules(const struct asking *a, const struct excluded_group *all,
   str_free(&words), str_free(&list);
 }
 
-// All are found with these rules off. Switches rules from r on back on as far as possible.
+// All graphs are found with these rules off. Switches rules from r on back on as far as possible.
 static bool take_fewest(const struct asking *a, const struct search_opts *wide, struct excluded_group all, unsigned rules, int r)
 {
   while (r < PRUNES && !(rules >> r & 1)) r++;
@@ -193,7 +193,7 @@ static bool take_fewest(const struct asking *a, const struct search_opts *wide, 
   return take_fewest(a, wide, fewer, rules & ~(1u << r), r + 1) && take_fewest(a, wide, all, rules, r + 1);
 }
 
-// Finds one rule that excludes each; the oracle, which removes most, comes last.
+// Finds one rule that excludes each graph. The oracle removes most, so it is tried last.
 static bool take_single(const struct asking *a, const struct search_opts *wide, struct excluded_group *open, unsigned all)
 {
   for (int r = PRUNES - 1; r >= 0 && open->n; r--) {
@@ -206,7 +206,7 @@ static bool take_single(const struct asking *a, const struct search_opts *wide, 
   return true;
 }
 
-// Without several rules there are too many values to raise the limits too.
+// With several rules off, the space has too many values to raise the limits too.
 static bool take_several(const struct asking *a, const struct search_opts *wide, struct excluded_group *open, unsigned all)
 {
   struct search_opts o = *wide;

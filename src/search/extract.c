@@ -24,7 +24,7 @@ struct extract_walk {
 
 enum { OPEN = -2, LEAF = -1, NEVER = 255 };
 
-// Whether value v, as far as chosen, depends on value u.
+// Whether value v depends on value u, by the derivations chosen so far.
 static bool needs(const struct extract_walk *w, int v, int u)
 {
   if (v == u) return true;
@@ -84,8 +84,8 @@ static void derive(struct extract_walk *w, int i, int d)
   w->chosen[i] = OPEN, w->ops--;
 }
 
-// Whether the open values from i on need too many operators. Each open value that is no leaf needs one; and the operators that a value needs add to
-// those between it and a root.
+// Whether the open values from i on need too many operators. Each open value that is no leaf needs one. The operators below a value add to those
+// between it and a root.
 static bool too_many(const struct extract_walk *w, int i)
 {
   int open = 0;
@@ -97,7 +97,7 @@ static bool too_many(const struct extract_walk *w, int i)
   return w->ops + open > w->bound;
 }
 
-// Chooses a derivation for value number i and all later ones. New values are appended, so this ends when none is open.
+// Chooses a derivation for value number i and all later ones. New values are appended, so the recursion ends when no value is open.
 static void choose(struct extract_walk *w, int i)
 {
   if (w->stopped || ++w->steps > STEPS) {

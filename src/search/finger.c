@@ -15,7 +15,7 @@ struct field_pair { // the type on which the rows' F works here
     double c;
     struct fv v;
     bool set;
-  } memo[4]; // cached constants, which a row uses for every element
+  } memo[4]; // cached constants: a row's function asks for them for every element
 };
 
 // x mod n by multiplication with floor(2^64 / n): the quotient is at most one too small.
@@ -125,7 +125,7 @@ void finger_open(struct fctx *f, const struct space *s, uint64_t seed)
   struct rng r = {seed ^ 0x6d696361};
   struct primes primes = primes_draw(PRIMES_FILTER, seed, 0, NULL);
   f->s = s, f->key = rng_next(&r), f->p = prime_of(primes.p), f->q = prime_of(primes.q);
-  uint32_t omega = power(&f->p, (uint32_t)(2 + rng_below(&r, f->p.n - 3)), 2); // a square, so of order q
+  uint32_t omega = power(&f->p, (uint32_t)(2 + rng_below(&r, f->p.n - 3)), 2); // a square, so its order is q
   for (int k = 0; k < 3; k++) {
     uint32_t step = power(&f->p, omega, (uint64_t)1 << (11 * k));
     f->power[k][0] = 1;
@@ -147,7 +147,7 @@ static struct finger make(const struct fctx *f, struct arena *mem, mask has, boo
   return (struct finger){has, q, n, NEWS(mem, struct fv, n)};
 }
 
-// The element at each index of the tensor, so that two visits of one tensor read the same numbers.
+// Each element depends on its index in the tensor alone, so two visits of one tensor read the same numbers.
 void finger_input(const struct fctx *f, struct arena *mem, const struct visit *v, struct finger *out)
 {
   const struct space *s = f->s;
@@ -304,7 +304,7 @@ void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const stru
   }
 }
 
-// The sum of n products for one element, in halves, so that 2^31 terms do not overflow.
+// Adds the sum of n products to one element. The halves of each product are summed apart, so 2^31 terms do not overflow.
 static void add_inner(const struct fctx *f, struct fv *out, const struct fv *x, int64_t dx, const struct fv *y, int64_t dy, int64_t n)
 {
   uint64_t pl = out->p, ph = 0, ql = out->q, qh = 0;
@@ -317,7 +317,7 @@ static void add_inner(const struct fctx *f, struct fv *out, const struct fv *x, 
   out->q = reduced(&f->q, reduced(&f->q, ql) + (uint64_t)reduced(&f->q, qh) * f->q.carry);
 }
 
-// A product each for n elements.
+// Adds one product to each of n elements.
 static void add_outer(const struct fctx *f, struct fv *out, int64_t d, const struct fv *x, int64_t dx, const struct fv *y, int64_t dy, int64_t n)
 {
   for (int64_t i = 0; i < n; i++) {
@@ -326,7 +326,7 @@ static void add_outer(const struct fctx *f, struct fv *out, int64_t d, const str
   }
 }
 
-// An element without a q part has 0 there, and so has every product with it.
+// An element without a q part stores 0 there, so the q part of each of its products is 0.
 void finger_product(const struct fctx *f, struct arena *mem, const struct finger *x, const struct finger *y, mask over, struct finger *out)
 {
   mask all = x->has | y->has;

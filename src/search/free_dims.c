@@ -36,7 +36,7 @@ static void link_elementwise(struct dim_classes *c, const struct node *n)
   }
 }
 
-// Every dimension of operands and results except the one that the operator works along.
+// Links every dimension of operands and results except the one that the operator works along.
 static void link_others(struct dim_classes *c, const struct node *n)
 {
   for (int k = 0; k < n->nin; k++)
@@ -48,7 +48,7 @@ static void link_others(struct dim_classes *c, const struct node *n)
           link(c, n->out + o, d, n->in[k], d);
 }
 
-// Leading and last dimensions that are unchanged. The dimensions between are regrouped, and the parts of the first of them are preserved.
+// Links leading and last dimensions that are unchanged. The dimensions between are regrouped, and the parts of the first of them are preserved.
 static void link_reshape(struct dim_classes *c, const struct node *n)
 {
   const struct shape *x = shape_of(c, n->in[0]), *y = shape_of(c, n->out);

@@ -15,7 +15,8 @@ struct fusing {
   struct err *e;
 };
 
-// Divides classes until a tile of the largest tensor has at most that many elements: slow dimensions first, all but the last divided completely.
+// Divides classes until a tile of the largest tensor has at most `most` elements. Outer dimensions are divided first, and all but the last
+// completely.
 static void cut_classes(struct fusing *f, int64_t most)
 {
   int64_t tile = 1;
@@ -49,7 +50,7 @@ static int fuse_save(struct fusing *f, const struct node *n)
   return graph_add(f->block, OP_SAVE, 1, &f->at[n->in[0]], &a, n->at, &(int){0}, f->e);
 }
 
-// Elements start .. end - 1 of a value in the block, as equal parts of the dimension that are joined.
+// Elements start .. end - 1 of a value in the block: equal parts of the dimension, joined.
 static int fuse_slice(struct fusing *f, const struct node *n)
 {
   int64_t extent = f->p->tensors[n->in[0]].shape.d[n->a.dim], unit = slice_unit(&n->a, extent);
@@ -65,7 +66,7 @@ static int fuse_slice(struct fusing *f, const struct node *n)
   return status || count == 1 ? status : graph_add(f->block, OP_CONCAT, count, part, &joined, n->at, &f->at[n->out], f->e);
 }
 
-// Operands of different extents as equal parts, which kernels join.
+// Splits operands of different extents into equal parts, which kernels join.
 static int fuse_concat(struct fusing *f, const struct node *n)
 {
   int part[FUSE_PARTS], count = 0, status = OK;
@@ -98,7 +99,8 @@ static int fuse_op(struct fusing *f, const struct node *n)
   return status;
 }
 
-// Indices are computed before the kernel. Views of inputs, and slices of inputs into unequal parts, come before it too, and it reads through them.
+// Whether n is outside of the kernel. Indices are computed before the kernel. Views of inputs and slices of inputs into unequal parts precede it, and
+// it reads through them.
 static bool stands_before(const struct fusing *f, const struct node *n)
 {
   bool views = n->op == OP_RESHAPE || n->op == OP_TRANSPOSE || n->op == OP_SLICE;
@@ -165,7 +167,7 @@ bool fuse_parts_can(const struct graph *p)
   return can;
 }
 
-// Whether there are at least that many blocks, or there is little to do at all.
+// Whether the graph has at least that many blocks, or little work.
 bool fuse_rows_can(const struct graph *p, int least)
 {
   enum { FEW = 1 << 16 };

@@ -23,12 +23,13 @@ struct kept {
   int of_size[SAME_NEEDS + 1]; // number of groups by size
 };
 
-// Kept options that are similar to x: with its needs, those also with its schedule, those also with its structure; and the most expensive of each.
+// Numbers of kept options that are similar to x: with its needs; also with its schedule; also with its structure. The most expensive option of each
+// group.
 struct likes {
   int kin, near, twins, worst_kin, worst_near, worst_twin;
 };
 
-// The group with the same needs, or a free entry; NULL: none.
+// The group with the same needs, or a free entry. NULL: the table is full.
 static struct keep_group *group_of(const struct options *to, uint64_t needs)
 {
   struct keep_group *group = to->kept->group;
@@ -67,7 +68,7 @@ static void enter(struct kept *kept, struct keep_group *g, uint64_t needs, int a
   g->at[k] = at, g->needs = needs, g->seen = true;
 }
 
-// The number of options of the needs that have the most.
+// The number of options of the largest group.
 static int most_of(const struct kept *kept)
 {
   int most = SAME_NEEDS;
@@ -75,7 +76,7 @@ static int most_of(const struct kept *kept)
   return most;
 }
 
-// The most expensive option of the first needs that have the most options.
+// The most expensive option of the first group that has the most options.
 static int dearest_of_most(const struct kept *kept)
 {
   const struct keep_group *g = kept->group;
@@ -95,8 +96,8 @@ static bool needs_nothing(const struct options *to, uint64_t needs)
   return needs == option_needs(&(struct option){.split = to->split, .parts = to->parts});
 }
 
-// The position at which x may be kept. It replaces another option if it is cheaper or needs something else. Needs may cost more than the kernel
-// itself, so if there is no room, the needs with the most options lose one. A kernel without needs gets a position even if all needs have one option.
+// The position at which x may be kept. It replaces an option if it is cheaper or has other needs. Needs may cost more than the kernel itself, so if
+// there is no room, the largest group loses an option. A kernel without needs gets a position even if all groups have one option.
 static int place_of(const struct options *to, uint64_t needs, const struct likes *l)
 {
   if (!group_of(to, needs)) return NO_PLACE;

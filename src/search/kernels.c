@@ -1,11 +1,11 @@
 // Kernels as edges. A program is computed by a chain of kernels, each of which makes device tensors from inputs and from results of earlier kernels.
-// Plans are built backwards from the outputs, one kernel at a time. For a device tensor that is still needed, try every kernel that makes it, alone
-// or with all others that the same schedule can make; its operands are then needed. A kernel's cost depends only on itself, and a needed tensor costs
-// at least its cheapest chain of kernels. This bound ranks partial plans, and the best are extended.
+// Plans are built backwards from the outputs, one kernel at a time. For a device tensor that is still needed, each kernel that makes it is tried,
+// alone or with all others that the same schedule can make; its operands are then needed. A kernel's cost depends only on the kernel, and a needed
+// tensor costs at least its cheapest chain of kernels. An estimate from these bounds ranks partial plans, and the best are extended.
 //
-// With many small tensors that can be left in many ways, the bound is too low for any actual chain, and the best partial plans are all alike. So
-// plans are built a second time with kernels that leave only the program's tensors. Only some of the plans with the same
-// expensive parts are then extended.
+// With many small tensors that can be stored in many ways, the estimate is too low for any actual chain, and the best partial plans are nearly equal.
+// So plans are built a second time with kernels that store only the program's tensors. This time only a limited number of plans with the same
+// expensive parts is extended.
 #include "search/space.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 
 enum { WIDTH = 600, DONE = 1024, SAME_FAMILY = 4, WAYS = 1 + PART_COUNTS, SAME_HEAVY = 75 };
 
-static const double LIGHT = 0.1; // share of the remaining cost below which needs do not distinguish plans
+static const double LIGHT = 0.1; // needs below this share of the largest bound do not distinguish plans
 
 struct search {
   struct planner *pl;
@@ -23,7 +23,7 @@ struct search {
   int *alone;                            // the set that makes one device tensor: [device * WAYS + way], or -1
   int joint;                             // number of sets that make several
   bool own;                              // only chains of kernels that leave tensors of the program
-  bool each;                             // bounds of states count each need as if it were made alone
+  bool each;                             // estimates count each need in full, as if a separate kernel made it
   struct beam next, done[MAX_CHAIN + 1]; // done: by number of kernels
   struct arena scratch;
 };
@@ -97,7 +97,7 @@ static int set_of(struct search *se, int d, int split, int64_t parts)
   return *at;
 }
 
-// Lower bounds for n needs: seconds, as the sum of each alone, and kernels.
+// Bounds for n needs: the largest and the sum of their seconds, and the longest of their chains.
 struct least {
   double most, sum;
   int chain;
@@ -113,7 +113,7 @@ static struct least bound_of(struct search *se, const int *need, int n, int spli
   return l;
 }
 
-// Makes the options for everything that may be needed, then raises bounds until they are stable.
+// Makes the options for all device tensors that may be needed, then raises bounds until they are stable.
 static void bounds(struct search *se)
 {
   for (int i = 0; i < se->nsets; i++) {
@@ -153,14 +153,14 @@ static uint64_t kind_of(const struct option *x)
   return hash_mix(h, hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, 1));
 }
 
-// Its kind, and the classes of its axes.
+// A hash of the kernel's kind and of its schedule.
 static uint64_t family_of(const struct planner *pl, const struct option *x)
 {
   uint64_t h = kind_of(x);
   return x->table < 0 ? h : hash_mix(h, hash_bytes(&pl->tables[x->table].sch, sizeof(struct search_schedule), 2));
 }
 
-// Most states differ only in small tensors that cost almost nothing.
+// A hash of the needs that cost most. Most states differ only in small tensors that cost almost nothing.
 static uint64_t heavy_of(struct search *se, const struct unfinished *s, double most)
 {
   uint64_t h = hash_mix((uint64_t)s->split, (uint64_t)s->parts);
@@ -191,7 +191,7 @@ static void extend(struct search *se, const struct unfinished *s, const struct o
     if (!in(x->make, x->nmake, s->need[i])) t.need[t.nneed++] = s->need[i];
   for (int i = 0; i < x->nmake; i++) t.done[t.ndone++] = x->make[i];
   for (int i = 0; i < x->nneed; i++) {
-    if (in(t.done, t.ndone, x->need[i])) return; // the kernel, or a later one, makes that tensor
+    if (in(t.done, t.ndone, x->need[i])) return; // x or a later kernel makes that tensor
     if (in(t.need, t.nneed, x->need[i])) continue;
     if (t.nneed == MAX_NEEDS || t.ndone + 2 * MAX_ROOTS > (int)COUNT(t.done)) return;
     int at = t.nneed++;
@@ -214,7 +214,7 @@ static void extend(struct search *se, const struct unfinished *s, const struct o
   beam_push(pl->mem, t.nneed ? &se->next : &se->done[MIN(t.kernels, MAX_CHAIN)], &t);
 }
 
-// The set of the needs of s that table t can make together, including the last need; 0 if not that one.
+// The needs of s that table t can make together, in ascending order. Returns their number; 0 if the last need is not among them.
 static int together(const struct planner *pl, const struct unfinished *s, int t, int make[MAX_ROOTS])
 {
   int n = 0;
@@ -276,7 +276,7 @@ static void expand_all(struct search *se, const struct beam *now)
   arena_reset(&se->scratch, mark);
 }
 
-// Whether there are already enough similar plans. Measuring tries other sizes of the same plan.
+// Whether `out` already has enough similar plans. Measuring tries other sizes of the same plan.
 static bool crowded(const struct plan *out, int n, const struct plan *p, bool new_kind)
 {
   int kin = 0;
@@ -294,7 +294,7 @@ static int cheaper(const void *x, const void *y)
   return a->structure < b->structure ? -1 : a->structure > b->structure;
 }
 
-// Takes up to `most` plans with that many kernels, best first: only new kinds, or any.
+// Appends plans of `done`, best first, until `out` has `most`. new_kinds: only plans of kinds that `out` lacks.
 static int take_done(const struct beam *done, struct plan *out, int n, int most, bool new_kinds)
 {
   for (int i = 0; i < done->n && n < most; i++)
@@ -316,8 +316,8 @@ static void walk(struct search *se, const struct unfinished *first, struct beam 
   }
 }
 
-// The best of all lengths. The model errs most between numbers of kernels, and next between kinds. So each number of kernels gets half of the places
-// that smaller numbers leave, and three quarters of these go to the best of each kind; the rest goes to any.
+// Selects plans of all lengths. The model errs most between numbers of kernels, and next between kinds. So each number of kernels gets half of the
+// places that smaller numbers leave. Three quarters of these go to the best of each kind, the others to the best of any kind.
 static int take_best(struct search *se, struct plan *out, int most)
 {
   int longest = MIN(se->pl->o->max_kernel_ops, MAX_CHAIN), n = 0;
@@ -350,10 +350,10 @@ int plan_kernels(struct planner *pl, struct plan *out, int most)
   se.next = beam_open(pl->mem, WIDTH);
   for (int i = 0; i <= MAX_CHAIN; i++) se.done[i] = beam_open(pl->mem, DONE);
   walk(&se, &first, &now);
-  se.own = true, se.next.same = now.same = SAME_HEAVY; // with many cuts, bounds may be too low for any actual chain
+  se.own = true, se.next.same = now.same = SAME_HEAVY; // with many cuts, estimates may be too low for any actual chain
   walk(&se, &first, &now);
   int n = take_best(&se, out, most);
-  if (!n) { // states that need many cheap tensors displaced all that lead to a complete plan
+  if (!n) { // the beam dropped all states that lead to a complete plan, in favor of states that need many cheap tensors
     se.own = false, se.each = true, se.next.same = now.same = 0;
     walk(&se, &first, &now);
     n = take_best(&se, out, most);

@@ -1,5 +1,5 @@
-// Pairs of expressions that the oracle rejects. Every schedule asks about the same sums, products and quotients, and nearly all are rejected. One
-// byte for each pair remembers this and saves the lookup of the normal form.
+// Pairs of expressions that the oracle rejects. Every schedule tests the same sums, products and quotients, and the oracle rejects nearly all. One
+// byte for each pair caches the answer and saves the lookup of the normal form.
 #include "search/space.h"
 
 enum { MOST_NUMBERS = 1 << 13 }; // 32 MiB of pairs

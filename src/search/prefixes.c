@@ -1,10 +1,9 @@
-// The operators to try if no oracle prunes: only those in graphs with a limited number of operators. Saturation tries every pair of values, and most
-// pairs need more operators than a graph may have. If only their number bounds the space, prefixes of graphs are enumerated, as in the paper's
-// Algorithm 1.
+// Chooses the operators to try if no oracle prunes. Saturation tries every pair of values, and most pairs need more operators than a graph may have.
+// If only the number of operators bounds the space, prefixes of graphs are enumerated, as in the paper's Algorithm 1.
 //
-// A prefix is a set of values that can be computed in order, with a flag for each whether it is used. Graphs that differ in the order of operators
-// share it, so it is enumerated once. All prefixes of n operators come before those of n + 1, so a pair is tried once, when the most operators are
-// left. A prefix is abandoned by two counts, which hold for every graph:
+// A prefix is a set of values that can be computed in order, and a flag for each value that is used. Graphs that differ only in the order of
+// operators share a prefix, so it is enumerated once. All prefixes of n operators come before those of n + 1. So a pair is first tried when the most
+// operators remain. A prefix is abandoned if one of two conditions on every graph cannot be met:
 // - an operator has at most two operands and makes one value, so it reduces the number of unused values by at most one; a graph ends in its roots;
 // - each unused value that is no root is used by a later operator, and needs as many further operators as the caller says.
 #include "search/space.h"
@@ -30,7 +29,7 @@ struct prefixes_walk {
   struct prefixes_span *span; // and their results
   int *pair_at;               // hash index, from 1
   int nleast;
-  uint8_t *least; // for each value, plus 1; 0: not computed yet
+  uint8_t *least; // least operators after each value, plus 1; 0: not computed yet
   bool cut;
 };
 struct prefix { // the prefix that is extended
@@ -137,7 +136,7 @@ static void keep(struct prefixes_walk *w, struct layer *l, const struct prefix *
 // ---- walking
 // ----------------------------------------------------------------------------------------------------------
 
-// Whether the result of an operator on x and y can still become a graph. `used`: with x and y.
+// Whether a graph within the limit can still follow from p and the result of an operator on x and y. `used` includes x and y.
 static bool hopeful(struct prefixes_walk *w, const struct prefix *p, uint64_t used)
 {
   int left = w->a->max_ops - p->ops - 1, loose = 1;
@@ -149,7 +148,7 @@ static bool hopeful(struct prefixes_walk *w, const struct prefix *p, uint64_t us
   return loose - w->a->roots <= left;
 }
 
-// p with v, which is not in it.
+// The prefix p extended by v, which is not in it.
 static struct prefix with(const struct prefix *p, uint64_t used, int v)
 {
   struct prefix q = {p->ops + 1, 0, {0}};
@@ -187,7 +186,7 @@ static void apply(struct prefixes_walk *w, const struct prefix *p, uint64_t used
   }
 }
 
-// Applies all operators to values of p and leaves. Their results extend p: into `next`, or, with `deeper`, immediately.
+// Applies all operators to values of p and leaves. Each result extends p: the new prefix goes into `next`, or is walked at once if `deeper` is set.
 static void walk(struct prefixes_walk *w, const struct prefix *p, struct layer *next, bool deeper)
 {
   int leaves = w->a->leaves, n = leaves + p->ops;
@@ -220,7 +219,7 @@ bool prefixes_walk(const struct prefixes *a)
     walk_all(&w, &l, &next, false);
     l = next;
   }
-  walk_all(&w, &l, NULL, false); // all pairs of these first: with fewer operators left, less of a pair is kept
+  walk_all(&w, &l, NULL, false); // all pairs of these prefixes first: a pair that is tried with fewer operators left keeps fewer results
   if (a->max_ops > 1) walk_all(&w, &l, NULL, true);
   arena_close(&w.mem);
   return !w.cut;

@@ -1,9 +1,10 @@
 // Estimates whether a program is too large for one search. A sample of its schedules is saturated, and the structures that compute its outputs are
 // counted. A search of more than HARD_VALUES values or HARD_STRUCTURES structures takes minutes.
 //
-// It uses one thread: schedules share most expressions, and two contexts would build them twice. It ends when a sum exceeds its limit. That happens
-// earliest if all schedules of the sample grow together, because the last values of a schedule are the most expensive: each meets all before it. In
-// programs with many classes fingerprints are large, so they are computed over tiles alone, which distinguishes all values that count here.
+// The probe uses one thread: schedules share most expressions, and two contexts would build them twice. It ends when a sum exceeds its limit. All
+// schedules of the sample grow together, so the limit is reached as early as possible: the last values of a schedule cost most, because each is
+// paired with all before it. In programs with many classes, fingerprints are large. They are then computed over tiles alone, which distinguishes all
+// values that are counted.
 #include "search/space.h"
 
 enum { SAMPLE = 16, HARD_VALUES = 12000, HARD_STRUCTURES = 60000 };
@@ -57,14 +58,14 @@ static bool count_structure(void *arg, const struct pick *pick)
   return ++p->structures <= p->most_structures;
 }
 
-// Whether value v of t leaves output o of the program in device memory.
+// Whether a kernel can save value v of t as output o of the program.
 static bool makes(const struct probe *p, const struct table *t, const struct search_value *v, int o)
 {
   mask has;
   return v->der >= 0 && v->hash == p->w.ref.hash[o] && value_saveable(&p->s, t, v, &has) && has == p->s.visit[o].full;
 }
 
-// Structures that compute the outputs of the program under schedule i from its inputs.
+// Counts the structures that compute the outputs of the program from its inputs under schedule i.
 static void count_structures(struct probe *p, int i)
 {
   struct table *t = p->table[i];
@@ -77,7 +78,7 @@ static void count_structures(struct probe *p, int i)
     }
 }
 
-// The sample's share of the limits. A table is cut at two shares.
+// Takes the sample's share of the limits. A table ends at two shares of one schedule.
 static void open_sample(struct probe *p, struct arena *mem)
 {
   struct table *all = NULL;

@@ -1,6 +1,6 @@
-// The whole search: index classes; the program's own values in each; all values of every schedule over the inputs; the device tensors that these
-// offer to later kernels; all values again over those too; chains of kernels by cost; kernel graphs; the verifier's filter. docs/search.md explains
-// the order.
+// The whole search: index classes; the program's own values in each visit; all values of every schedule over the inputs; the device tensors that
+// these offer to later kernels; all values again over those too; chains of kernels by cost; kernel graphs; the verifier's filter. docs/search.md
+// explains the order.
 #include "search/space.h"
 #include "verify/verify.h"
 
@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum { MAX_CUTS = 160, MAX_PARTS = 32 };
-// A quick first pass: number of operators from which it is made (less for a program of many operators, which has many structures); graphs tried for a
-// schedule; results wanted.
+// An early pass that finds a first graph. LOOK_FROM: number of operators from which it is made; LOOK_FROM_MANY: the same for a program of MANY_OPS
+// operators or more, which has many structures. LOOK: graphs tried for a schedule. LOOK_MOST: results wanted.
 enum { LOOK_FROM = 100000, MANY_OPS = 8, LOOK_FROM_MANY = 20000, LOOK = 64, LOOK_MOST = 4 };
 
 const struct prune_row prune_rows[PRUNES] = {
@@ -51,7 +51,7 @@ static bool stopped(const struct search_job *j) { return units_stopped(&j->units
 
 // ---- schedules ----------------------------------------------------------------------------------------------------
 
-// At most three grid axes and one loop axis, one class each; the loop is over a summed class.
+// At most three grid axes and one loop axis, one class each. The loop axis is a summed class.
 static void schedules(struct search_job *j)
 {
   j->table = NULL, j->ntable = schedules_build(j->mem, j->s, &j->table);
@@ -136,7 +136,7 @@ static bool unpack_split(void *arg, int i, struct bytes *in, bool *whole)
   return unpack_table(arg, ((struct search_job *)arg)->split[i], in, whole);
 }
 
-// Whether this class may have partial sums; if so, they are those of a schedule with this axis alone.
+// Whether this class may have partial sums. If so, they are those of a schedule with this axis alone.
 static bool may_split(const struct index_class *c)
 {
   bool divides = false;
@@ -177,7 +177,7 @@ static void add_outputs(struct search_job *j)
   for (int o = 0; o < j->s->nout; o++) add_visit(j, j->s->out[o]);
 }
 
-// Adds a tensor that a kernel makes and that is not in the program.
+// Adds a tensor that a kernel makes and that the program does not have.
 static void add_device(struct search_job *j, mask has, const struct finger *f, uint64_t hash, struct expr *from, nf e)
 {
   struct device *d = &j->dev[j->ndev++];
@@ -185,7 +185,7 @@ static void add_device(struct search_job *j, mask has, const struct finger *f, u
   for (int w = 0; w < j->nworker; w++) d->e[w] = from == j->w[w].ex ? e : expr_copy(j->w[w].ex, from, e);
 }
 
-// Tensors that earlier kernels may leave in device memory besides the program's own, as these tables offer them.
+// Adds tensors that earlier kernels may store in device memory besides the program's own, from the values of these tables.
 static bool add_cuts(struct search_job *j, int most)
 {
   struct cut *cut;
@@ -209,7 +209,7 @@ static bool add_cuts(struct search_job *j, int most)
 
 // ---- the planner's input ----
 
-// A device tensor may be computed with and without the loop, and by expressions that the axioms do not equate.
+// For each device tensor, the values of each table that equal it. They differ by the loop, or by expressions that the axioms do not equate.
 static int *find_homes(struct search_job *j)
 {
   int *home = NEWS(j->mem, int, j->ntable * j->ndev * HOMES);
@@ -243,7 +243,7 @@ static void tell(const struct search_job *j, const struct search_result *r, doub
   if (j->o.progress) j->o.progress(j->o.progress_arg, &r->stats, r->n ? r->found[0].cost * 1e6 : 0, done);
 }
 
-// Plans, and those that the verifier accepts. After a stop, results of the first pass remain if they are better.
+// Makes plans and keeps those that the verifier accepts. After a stop, results of the early pass remain if they are better.
 static void finish(struct search_job *j, struct planner *pl, int most, double done, struct search_result *r)
 {
   struct search_result all = {0};
@@ -259,7 +259,8 @@ static bool is_long(const struct search_job *j, const struct search_stats *s)
   return s->states >= (uint64_t)(graph_ops(j->s->p) >= MANY_OPS ? LOOK_FROM_MANY : LOOK_FROM);
 }
 
-// Finds a verified graph early, from few graphs of each schedule, in case the search is stopped or watched. It does not affect the final result.
+// Finds a verified graph early, from few graphs of each schedule, in case the search is stopped or watched. It affects the final result only after a
+// stop.
 static void look(struct search_job *j, struct search_result *r, double done)
 {
   int ndev = j->ndev;
@@ -291,7 +292,7 @@ static void look(struct search_job *j, struct search_result *r, double done)
   j->ndev = ndev;
 }
 
-// Kernels that read inputs only, from the tables without cuts, between library operators.
+// Runs the early pass on the tables without cuts: kernels that read inputs only, and library operators.
 static void first_look(struct search_job *j, struct search_result *r)
 {
   if (j->keep) add_visits(j, false);
@@ -415,7 +416,7 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
   struct stem stem;
   if (!asked && stem_of(&scratch, p, &stem)) p = stem.core, j->stem = &stem;
   set_options(j, p, o);
-  if (asked) j->o.store = NULL, j->o.crew = NULL; // a table read from elsewhere has no expressions
+  if (asked) j->o.store = NULL, j->o.crew = NULL; // a stored table has no expressions, which the answer needs
   units_open(&j->units, &j->o, &r->stats);
   char why[160] = "";
   bool rows = !asked && j->o.fuse && fuse_rows_can(whole, j->o.fuse);

@@ -31,7 +31,7 @@ struct search_stats {
   uint64_t resumed; // units of work that an earlier run had finished
 };
 
-// A store of finished units of work, so that an interrupted search can continue (units.c). Called by one thread at a time.
+// A store of finished units of work, by which an interrupted search continues (units.c). One thread at a time calls it.
 struct search_store {
   void *arg;
   bool (*get)(void *arg, uint64_t unit, struct arena *mem, void **bytes, size_t *n);
@@ -47,7 +47,7 @@ struct crew {
   void (*gather)(void *arg, const void *mine, size_t bytes, struct arena *mem, void **all, size_t *n);
 };
 
-// The time of a kernel graph after lowering. It depends on the graph and on the time of the search's model alone, and is thread-safe.
+// Computes the time of a lowered kernel graph. The result depends only on the graph and on the time of the search's model. Calls are thread-safe.
 struct pricer {
   void *arg;
   bool ranks;                                                            // a more accurate model than the search's: more graphs are priced
@@ -55,8 +55,8 @@ struct pricer {
 };
 
 struct search_opts {
-  int max_block_ops;  // most operators and accumulators of one block graph; 0 means 11, and 16 for the kernels that read the inputs only
-                      // in a program with two norms
+  int max_block_ops;  // most operators and accumulators of one block graph; 0 means 11. For kernels that read the inputs only, 0 means
+                      // 11, or 16 in a program with two norms, and up to 4 more for operators on indices and comparisons
   int max_kernel_ops; // kernels of a kernel graph; 0 means 5
   int max_values;     // values of one schedule; 0 means 1500
   int threads;
@@ -71,7 +71,7 @@ struct search_opts {
   const struct crew *crew;          // or NULL
   int fuse;                         // least number of blocks of kernels made by rule (fuse_rows_can); 0: none are made
   const struct pricer *pricer;      // ranks the results; NULL: the search's own model does
-  void (*timed)(void *arg, int batch, uint64_t unit, double seconds); // NULL, or called with the seconds of each unit; by one thread at a time
+  void (*timed)(void *arg, int batch, uint64_t unit, double seconds); // NULL, or called with the seconds of each unit, by one thread at a time
   void *timed_arg;
 };
 
@@ -86,7 +86,7 @@ struct found {
 
 struct search_result {
   int n;
-  struct found *found; // best first by the cost model
+  struct found *found; // best first by `cost`
   struct search_stats stats;
   bool complete; // false after a stop, or if a limit cut the space
   char why[512]; // the rule or limit that removed most, and which option raises it
@@ -98,13 +98,13 @@ int search_run(struct arena *mem, const struct graph *p, const struct target *t,
 // Seconds of the library operators of a program or kernel graph, by the model.
 double search_library_seconds(const struct target *t, const struct graph *p);
 
-// Whether a search of p would take minutes, estimated from the values and structures of a sample of its schedules. True also if p is not searchable.
+// Whether a search of p would take minutes, estimated from the values and structures of a sample of its schedules. Also true if p cannot be searched.
 bool search_is_hard(const struct graph *p, const struct search_opts *o);
-// The limits under which a search of p takes less than minutes: 0 for its own; or, if the user has set none, a lower number of operators in a block
-// graph. -1: it takes minutes in any case.
+// The operators of a block graph within which a search of p is not hard. 0: the default limits. Positive: a lower limit than the default. -1: the
+// search takes minutes in any case.
 int search_easy_ops(const struct graph *p, const struct search_opts *o);
 
-// Decides for each of n kernel graphs of that program whether search_run under these options would search it. Structure counts, not sizes;
+// Decides for each of n kernel graphs of that program whether search_run under these options would find its structure. Sizes do not count;
 // docs/search.md lists other differences that do not count.
 enum alike_as { // the form that was found
   ALIKE_SELF,   // the graph itself
@@ -113,9 +113,9 @@ enum alike_as { // the form that was found
 };
 struct cover {
   bool held;
-  enum alike_as as; // where it is
+  enum alike_as as; // the form in which it was found
   unsigned rules;   // bits of a minimal set of pruning rules that must be off to admit it; 0: none, or not determined
-  char why[320];    // if it is not found: these rules, or a limit, and the position; or that it is not equal to the program
+  char why[320];    // if it is not found: these rules, or a limit, and where the match ended; or that it is not equal to the program
 };
 int search_covers(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, int n, struct graph *const *g,
                   struct cover *out, struct err *e);

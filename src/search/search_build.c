@@ -1,5 +1,6 @@
-// Builds a block graph from a structure and sizes. Values have no order of dimensions. Here each gets the order of its operands; reshapes and
-// transposes (views of the tile) are added only where a matrix product or a saver needs another order. Products are transposed if that saves views.
+// Builds a block graph from a structure and sizes. Values have no order of dimensions, so each gets the order of its operands. Reshapes and
+// transposes (views of the tile) are added only before a matrix product or a saver that needs another order. A product is transposed if that saves
+// views.
 #include "search/space.h"
 
 #include <string.h>
@@ -36,7 +37,7 @@ static struct dim flatten(const struct labels *l)
   return f;
 }
 
-// Dimensions beyond the limit are dropped. The graph then fits nowhere or is not equal, and is discarded.
+// Dimensions beyond the limit are dropped. The resulting graph fits no operator or is not equal, and is discarded.
 static void append(struct labels *l, struct dim d)
 {
   if (l->n < MAX_DIMS) l->d[l->n++] = d;
@@ -63,7 +64,7 @@ static int reshape(struct maker *m, struct tile *x, const struct labels *to, mas
   return shape_eq(&a.shape, &m->b->tensors[x->t].shape) ? OK : view(m, OP_RESHAPE, &a, x);
 }
 
-// Gives x the labels `to`, which contain the same classes.
+// Gives x the labels `to`, which contain the same classes as its own.
 static int relayout(struct maker *m, struct tile *x, const struct labels *to, mask stored)
 {
   struct dim from = flatten(&x->l), want = flatten(to);
@@ -115,7 +116,7 @@ static struct labels joined(const struct labels *x, const struct labels *y)
   return r;
 }
 
-// Splits each dimension where the next class is in other operands: a dimension that an operand has only in part cannot broadcast.
+// Splits a dimension at each class that other operands have, because a dimension that an operand has only in part cannot broadcast.
 static struct labels cut_alike(const struct labels *l, mask sx, mask sy)
 {
   struct labels r = {0};
@@ -175,7 +176,7 @@ static int make_fold(struct maker *m, const struct deriv *d, struct tile *out)
   int at = -1, s = OK;
   for (int i = 0; i < x.l.n && d->cls >= 0; i++)
     if (holds(&x.l.d[i], d->cls)) at = i;
-  if (at >= 0 && x.l.d[at].n > 1) { // the class shares a dimension: give each its own
+  if (at >= 0 && x.l.d[at].n > 1) { // the class shares a dimension: split it, so that the class has its own
     struct labels split = {0};
     for (int i = 0; i < x.l.n; i++)
       for (int k = 0; k < MAX(1, x.l.d[i].n); k++) append(&split, x.l.d[i].n ? (struct dim){1, {x.l.d[i].c[k]}} : x.l.d[i]);
@@ -223,7 +224,7 @@ static int effort(const struct labels *from, const struct labels *to)
 static struct build_product lay_product(const struct maker *m, const struct tile *x, mask sx, const struct tile *y, mask sy, int c)
 {
   struct build_product p = {c, sx & sy & ~all_of(c), sx & ~sy & ~all_of(c), sy & ~sx & ~all_of(c), {0}, {0}, {0}, 0};
-  // the leading dimensions of an operand that already has them in front are the pattern
+  // the pattern is the first operand whose leading dimensions are already in front
   const struct labels *pattern = NULL, *both[2] = {&x->l, &y->l};
   for (int k = 0; k < 2 && !pattern; k++) {
     bool fits = both[k]->n >= 2;
@@ -251,8 +252,8 @@ static int make_product(struct maker *m, const struct deriv *d, struct tile *out
   struct tile x = m->at[d->a], y = m->at[d->b];
   mask sx = m->t->v[d->a].stored, sy = m->t->v[d->b].stored;
   struct build_product p = lay_product(m, &x, sx, &y, sy, d->cls), q = lay_product(m, &y, sy, &x, sx, d->cls);
-  // Rows of the output should stay rows. Then the next sum runs over the innermost dimension, and the maximum of a softmax is one along rows. That is
-  // worth two views.
+  // The output's rows should be the target's rows. The next sum then runs over the innermost dimension, and a softmax takes its maximum along rows.
+  // That is worth two views.
   int keep_cost = p.views + 2 * (!(p.rows & m->target) && (q.rows & m->target));
   int turn_cost = q.views + 2 * (!(q.rows & m->target) && (p.rows & m->target));
   bool turn = turn_cost != keep_cost ? turn_cost < keep_cost : (p.rows & -p.rows) > (q.rows & -q.rows);
@@ -301,7 +302,7 @@ static struct labels saved_labels(const struct maker *m, const struct tile *x, c
   struct labels l = {0};
   for (int c = 0; c < m->s->nclass; c++)
     if ((v->has & all_of(c)) == bit(c, GRID) && !(v->stored & all_of(c))) append(&l, (struct dim){1, {(int8_t)c}});
-  for (int i = 0; i < x->l.n; i++) { // dimensions of extent 1 stay, so that tensors of one kernel align in the next
+  for (int i = 0; i < x->l.n; i++) { // dimensions of extent 1 stay, so that the dimensions of one kernel's tensors correspond in the next kernel
     if (!x->l.d[i].n) append(&l, (struct dim){0});
     for (int k = 0; k < x->l.d[i].n; k++) append(&l, (struct dim){1, {x->l.d[i].c[k]}});
   }

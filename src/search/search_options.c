@@ -8,7 +8,7 @@
 
 enum { SIZES = 2, SIZINGS = 1024, LONG_SUM = 1024 };
 
-static const double FAR = 1.2; // choosing its own sizes gains less than this factor
+static const double FAR = 1.2; // a structure whose cost at given sizes exceeds the limit by this factor gets no sizes of its own
 
 int64_t part_count(int64_t extent, int i)
 {
@@ -51,7 +51,7 @@ int canonical_device(const struct planner *pl, int d)
   const struct visit *v = pl->m->s->visit;
   int outputs = pl->nfixed + pl->ncut;
   if (dev[d].visit < 0) return d;
-  for (int k = 0; k < pl->ndev; k++) { // outputs first: they are made in any case
+  for (int k = 0; k < pl->ndev; k++) { // outputs are preferred: they are made in any case
     int i = (outputs + k) % pl->ndev;
     if (dev[i].visit >= 0 && v[dev[i].visit].tensor == v[dev[d].visit].tensor) return i;
   }
@@ -63,7 +63,7 @@ uint64_t option_needs(const struct option *x)
   return hash_mix(hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, (uint64_t)x->nneed), hash_mix((uint64_t)x->parts, (uint64_t)x->split));
 }
 
-// By name, so that an additional operator in the table does not change choices among equals.
+// Hashes the name, so an additional operator in the table does not change choices among equals.
 static uint64_t op_hash(enum op op) { return hash_bytes(op_rows[op].name, strlen(op_rows[op].name), 0); }
 
 uint64_t option_structure(const struct table *t, const struct pick *p)
@@ -87,8 +87,8 @@ static void add_need(const struct planner *pl, struct option *x, int leaf)
   x->need[i] = d, x->nneed++;
 }
 
-// Most structures are longer ways to compute what a shorter one does. Whether x, with sizes that suited one of the same schedule, costs far more than
-// it may to be kept.
+// Whether x is too expensive to be kept, at sizes that suited a structure of the same schedule. Most structures are longer ways to compute a result
+// of a shorter one.
 static bool hopeless(const struct options_gather *g, const struct ground *ground, const struct sized *best)
 {
   bool near;
@@ -99,7 +99,7 @@ static bool hopeless(const struct options_gather *g, const struct ground *ground
   return cost > FAR * below && (near || isfinite(cost));
 }
 
-// Sizes for the current work; reused if the same work was sized before.
+// Sizes for the current work, from the cache if the same work was sized before.
 static const struct sizing *size_works(struct options_gather *g, struct ground *ground)
 {
   const struct option *x = &g->x;
@@ -170,7 +170,7 @@ static bool take_pick(void *arg, const struct pick *p)
   return true;
 }
 
-// The values to save: for each device tensor the one at that position, or its first; false if no position is new.
+// Finds the value to save for each device tensor: the one at position `place`, or its first. False: no position is new.
 static bool find_roots(struct options_gather *g, int place)
 {
   const struct planner *pl = g->pl;
@@ -204,7 +204,7 @@ static void block_options(const struct planner *pl, struct options *to, int t)
   arena_close(&mem);
 }
 
-// Device tensors that program tensor t is, or is a view of: the needed ones are added to x.
+// Adds to x the needed device tensors whose data program tensor t is, or is a view of.
 static bool need_tensor(const struct planner *pl, struct option *x, int t)
 {
   const struct graph *p = pl->m->s->p;

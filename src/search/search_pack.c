@@ -1,5 +1,5 @@
-// Tables and options as bytes: numbers with seven bits in each byte, hashes whole. The bytes may come from a damaged or foreign file. So the reader
-// checks every number, and recomputes derived data: the masks of a value from its operator; needs and cost of a kernel from its leaves and sizes.
+// Tables and options as bytes: numbers with seven bits in each byte, hashes whole. The bytes may come from a damaged or foreign file. The reader
+// checks every number and recomputes derived data: the masks of a value from its operator; needs and cost of a kernel from its leaves and sizes.
 #include "search/space.h"
 
 #include <math.h>
@@ -93,7 +93,7 @@ static bool known_instance(const struct table *t, const struct deriv *d)
   return i->op == d->op && i->cls == d->cls;
 }
 
-// One more derivation, of an existing value or of the next one.
+// Adds a derivation of an existing value, or of the next value.
 static bool add_derivation(struct table *t, struct arena *mem, const struct space *s, struct deriv *d, int owner, const struct search_value *hashes)
 {
   struct search_value v = *hashes;
@@ -137,7 +137,7 @@ static void option_pack(const struct planner *pl, const struct option *x, struct
     for (int k = 0; k < 3; k++) put_number(out, (uint64_t)x->z.ext[c][k]);
 }
 
-// A partial set also has all needs seen so far.
+// An incomplete set also stores all needs seen so far.
 void options_pack(const struct planner *pl, const struct options *x, struct str *out)
 {
   put_number(out, (uint64_t)x->step), put_number(out, x->graphs), put_number(out, x->too_large), put_number(out, x->complete);
@@ -146,7 +146,7 @@ void options_pack(const struct planner *pl, const struct options *x, struct str 
   for (int i = 0; i < x->n; i++) option_pack(pl, &x->o[i], out);
 }
 
-// Leaves first, each operator after its operands, with the roots among them.
+// Reads the values of a kernel. Leaves come first, and each operator follows its operands. The roots must be among them.
 static bool read_pick(const struct planner *pl, struct option *x, struct bytes *in)
 {
   const struct table *t = &pl->tables[x->table];

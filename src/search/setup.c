@@ -10,7 +10,7 @@ static int norms(const struct graph *p)
   return n;
 }
 
-// Operators on indices, and comparisons, are cheap, so a block graph may have some more of them.
+// Operators on indices, and comparisons, are cheap, so they raise the limit on operators a little.
 static int index_ops(const struct graph *p)
 {
   enum { MOST_INDEX_OPS = 4 };

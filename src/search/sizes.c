@@ -28,13 +28,13 @@ struct ground {
   struct sizes_axis axis[MAX_AXES + 1];
   struct sizes whole;   // before the axes have extents
   struct point *least;  // the smallest tiles
-  void *at;             // points by their extents: nested arrays, one for each axis, made on demand
+  void *at;             // points by their extents: nested arrays, one level for each axis, allocated on demand
   struct point nowhere; // marks invalid extents
   int nlattice;
   struct point *lattice[LATTICE];
 };
 
-// Among n divisors, those that give good tiles; all of them if none does.
+// Moves the divisors that give good tiles to the front of all[0..n) and returns their number. Keeps all n if none is good.
 static int good_ones(const struct cost_rules *r, int64_t extent, bool looped, int n, int64_t *all)
 {
   int good = 0;

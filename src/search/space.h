@@ -1,51 +1,53 @@
-// space: the private header of the search. The idea (index classes, symbolic sizes, saturation, kernels as edges)
-// is explained in docs/search.md; the paper's Algorithm 1 is what it computes.
+// space: the private header of the search. docs/search.md explains the method: index classes, symbolic sizes, saturation, kernels as edges. The search
+// computes the paper's Algorithm 1.
 //
 // Glossary
-//   class      what one index letter of an einsum is: dimensions that the program forces to run together.
-//              Each class n is cut into three pieces, n = grid * loop * tile, whose extents stay symbolic
-//   mask       a set of pieces, bit 3 * class + piece
-//   labels     which classes, in which order, make up each dimension of a tensor (a dimension may be several
-//              classes: query heads = kv heads x group; or none: extent 1)
-//   visit      a tensor of the program under one labelling; a tensor used in two roles has two
-//   value      a tensor of a block graph as a function of pieces: those stored in the tile, and those that the
-//              block and iteration index fix. Two derivations of one value are two ways to compute it
-//   schedule   which classes the grid axes and the loop axis run over
-//   device value   what one kernel leaves in device memory for another: whole classes, or only the grid piece
-//              of a class (partial sums)
-//   unit       a piece of work that depends on nothing but its number: a schedule to saturate, a set of device tensors
-//              to find kernels for, a plan to verify
+//   class          the dimensions that one index letter of an einsum names: the program forces them to have one index. A class of extent n is divided
+//                  into three pieces, n = grid * loop * tile, whose extents stay symbolic
+//   mask           a set of pieces, bit 3 * class + piece
+//   labels         the classes of each dimension of a tensor, in order. A dimension may have several classes (query heads = kv heads x group), or
+//                  none (extent 1)
+//   visit          a tensor of the program under one labelling; a tensor that is used in two roles has two visits
+//   value          a tensor of a block graph as a function of pieces: those stored in the tile, and those that the block and iteration index fix. Two
+//                  derivations of one value are two ways to compute it
+//   schedule       the classes of the grid axes and of the loop axis
+//   device tensor  data that one kernel stores in device memory for another: whole classes, or only the grid piece of a class (partial sums)
+//   unit           a piece of work whose result depends only on its number: a schedule to saturate, a set of device tensors to find kernels for, a
+//                  plan to verify
 //
-//   classes.c   program -> classes and visits
-//   finger.c    values over small extents and a prime field: the identity of a value
-//   abstract.c  normal form of an operator's result
-//   pairs.c     pairs of expressions that the oracle refuses
-//   values.c    all values of one schedule (saturation)
-//   prefixes.c  what is tried where no oracle prunes
-//   cuts.c      what earlier kernels leave for later ones
-//   extract.c   the graphs that compute given values
-//   work.c      counts of a structure for the cost model
-//   cost.c      seconds of a sized kernel: by the rules of cost_cpu.c or cost_gpu.c
-//   sizes.c     extents of grid, loop and tile for a structure
-//   search_build.c  structure and sizes -> block graph
-//   assemble.c  kernels -> kernel graph
+//   classes.c         program -> classes and visits
+//   finger.c          values over small extents and a prime field: the identity of a value
+//   abstract.c        normal form of an operator's result
+//   pairs.c           pairs of expressions that the oracle rejects
+//   values.c          all values of one schedule (saturation)
+//   prefixes.c        the operators to try if no oracle prunes
+//   cuts.c            tensors that earlier kernels store for later ones
+//   extract.c         the graphs that compute given values
+//   work.c            the kinds of work of a structure, for the cost model
+//   cost.c            seconds of a sized kernel, by the rules of cost_cpu.c or cost_gpu.c
+//   sizes.c           extents of grid, loop and tile for a structure
+//   search_build.c    structure and sizes -> block graph
+//   assemble.c        kernels -> kernel graph
 //   search_options.c  the kernels that make a set of device tensors
-//   keep.c      the selection among them
-//   beam.c      the best unfinished chains of kernels
-//   kernels.c   chains of kernels that end in the program's outputs
-//   spread.c    plans with other tile sizes, which are only measured
-//   trial.c     plans -> verified kernel graphs
-//   units.c     units of work: kept for a run after this one, shared with other processes
-//   search_pack.c  tables and options as bytes
-//   covers.h    whether a given kernel graph is in the space
-//   alike.c     graphs that do the same as a given one
-//   excluded.c  which given graphs are in the space, and what excludes the others
-//   stem.c      programs that read parts of inputs
-//   apart.c     products whose sums are cut where the program cuts an operand
-//   chain.c     row-local programs of any length, by rule
-//   setup.c     the start of a search and of a probe
-//   probe.c     is a program too large for one search?
-//   search.c    search_run, which calls all of these
+//   keep.c            the selection among these kernels
+//   beam.c            the best partial plans
+//   kernels.c         chains of kernels that end in the program's outputs
+//   spread.c          plans with other tile sizes, between which measurement decides
+//   trial.c           plans -> verified kernel graphs
+//   units.c           units of work: stored for a later run, shared with other processes
+//   search_pack.c     tables and options as bytes
+//   covers.h          whether a given kernel graph is in the space
+//   alike.c           equivalent forms of a given graph
+//   excluded.c        which given graphs are in the space, and what excludes the others
+//   stem.c            programs that read parts of inputs
+//   apart.c           products that are split where the program slices an operand
+//   chain.c           row-wise programs of any length, by rule
+//   fuse_parts.c      programs without products, by rule
+//   free_dims.c       dimensions that no operator mixes
+//   by_rule.c         results of these rules
+//   setup.c           the start of a search and of a probe
+//   probe.c           whether a program is too large for one search
+//   search.c          search_run, which calls all of these
 #ifndef MICA_SPACE_H
 #define MICA_SPACE_H
 
@@ -94,7 +96,7 @@ struct space {
 };
 
 mask labels_mask(const struct labels *l);
-// NO if no class structure exists (why has the reason); the program then stays op-by-op.
+// NO if no class structure exists; `why` has the reason. The program then runs operator by operator.
 int classes_build(struct space *s, const struct graph *p, char why[160]);
 void classes_shrink(struct space *s); // fingerprints over tiles alone: much smaller, and nearly as selective
 
@@ -140,20 +142,20 @@ uint32_t atom_scalar(double x); // a constant of the program
 uint32_t atom_inverse(int c);   // 1 / extent of class c, the factor of a mean
 // Normal form of an elementwise operator on x (and y).
 nf abstract_map(struct expr *ex, enum op op, const struct attrs *a, nf x, nf y);
-uint64_t abstract_factor(const struct space *s, mask over); // the sum factor of reducing over these pieces
+uint64_t abstract_factor(const struct space *s, mask over); // the sum factor of a reduction over these pieces
 
-// The values of the program itself, for each visit: the expressions and fingerprints to reach.
+// The expressions and fingerprints of the program's own values, by visit. The search must reach those of the outputs.
 struct reference {
   nf e[MAX_VISITS];
   struct finger f[MAX_VISITS];
   uint64_t hash[MAX_VISITS];
 };
-// NO if a path has a second exponential.
+// NO if a path has a second exponential, which a fingerprint cannot represent.
 int reference_build(struct reference *r, struct arena *mem, const struct fctx *f, struct expr *ex);
 
-// ---- pairs.c: what the oracle refuses ------------------------------------------------------------------------
+// ---- pairs.c: pairs of expressions that the oracle rejects --------------------------------------------------------------
 
-enum { PAIR_ADD = 1, PAIR_MUL = 2, PAIR_DIV = 4, PAIR_DIV_BACK = 8 }; // BACK: the higher-numbered one is the denominator
+enum { PAIR_ADD = 1, PAIR_MUL = 2, PAIR_DIV = 4, PAIR_DIV_BACK = 8 }; // BACK: the expression with the higher number is the denominator
 struct pairs {                                                        // pairs of expressions of one context
   struct arena mem;
   int *number; // of a normal form, from 1; 0: none
@@ -178,8 +180,8 @@ struct device {
   uint64_t ehash;
   struct finger f;
   uint64_t hash;
-  int visit; // of the program where it is one of its tensors, else -1
-  int input; // program tensor where it is an input, else -1
+  int visit; // visit of the program if it is one of its tensors, else -1
+  int input; // program tensor if it is an input, else -1
 };
 
 struct deriv { // one way to compute a value
@@ -195,7 +197,7 @@ struct search_value {
   nf e;
   int number; // of e, in the worker's pairs
   uint64_t ehash, hash;
-  struct finger f; // dropped once the schedule is done
+  struct finger f; // freed when the schedule is complete
   int leaf;        // device tensor it is loaded from, or -1
   int der;         // first derivation, or -1
 };
@@ -225,11 +227,11 @@ struct table { // all values of one schedule
   int *bucket; // hash index over values
   int nbucket;
   bool cut;          // more values than the limit
-  int met;           // number of leading values that have met all before them
-  uint8_t *least[2]; // of extract_open: least number of operators for each value; [1]: with results of earlier kernels
-  int nwork;         // of work_open: the kinds of work that occur,
+  int met;           // number of leading values that were paired with all before them
+  uint8_t *least[2]; // for extract(): least number of operators for each value; [1]: results of earlier kernels are leaves
+  int nwork;         // of work_open: number of kinds of work that occur
   struct work *work;
-  int *load_work, *save_work, *deriv_work; // and which one loads, saves a value, is a derivation
+  int *load_work, *save_work, *deriv_work; // the kind of work that loads a device tensor, saves a value, computes a derivation
 };
 struct worker { // data of one thread
   int id;
@@ -242,29 +244,29 @@ struct worker { // data of one thread
 // All values of schedule t->sch over the given device tensors, in mem; fingerprints in w->scratch.
 void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc, const struct device *dev,
               int ndev, const struct search_opts *o);
-// Continues with an opened table until `upto` values have met all before them. Returns whether more remains.
+// Continues with an opened table until `upto` values were paired with all before them. Returns whether more remains.
 bool saturate_more(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct search_opts *o, int upto);
-// Whether a kernel may save value v of t. If so, *has is the device tensor's mask.
+// Whether a kernel may save value v of t. If so, *has is the mask of the device tensor.
 bool value_saveable(const struct space *s, const struct table *t, const struct search_value *v, mask *has);
 
 // The first steps of saturation: an empty table, then the values that its kernels can load.
 void table_open(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc, const struct device *dev,
                 int ndev, const struct search_opts *o);
-// Recomputes expression and fingerprint (in w->scratch) of value i of a table that was read back, by its first derivation. False: they differ from
-// its hashes.
+// Recomputes the expression and the fingerprint (in w->scratch) of value i by its first derivation. The table was read from bytes. False: the results
+// differ from its hashes.
 bool value_restore(struct table *t, struct worker *w, const struct fctx *f, const struct search_opts *o, int i);
 // The result of one operator on values of t, as masks and phase; false if no operator fits.
 bool value_derive(const struct space *s, const struct table *t, const struct deriv *d, struct search_value *v);
 
-// ---- prefixes.c: what is tried where no oracle prunes ------------------------------------------------------------
+// ---- prefixes.c: the operators to try if no oracle prunes -------------------------------------------------------------
 
 struct made { // values, by number
   int n, cap, *v;
 };
 struct prefixes {
   int leaves;         // number of loaded values, which come first
-  int max_ops, roots; // operators of a graph, and how many of their results it may end in
-  int most;           // prefixes of one length
+  int max_ops, roots; // most operators of a graph, and most results that it may end in
+  int most;           // most prefixes of one length
   void *arg;
   // Applies all operators to value x, and to value y <= x if y >= 0. `left` more operators may follow. Useful results are appended to `made` in mem.
   // Returns false if a limit was reached.
@@ -288,16 +290,16 @@ struct device visit_device(const struct space *s, const struct worker *w, int nw
 
 // ---- units.c: units of work -----------------------------------------------------------------------------------
 
-struct bytes { // being read; invalid bytes read as 0
+struct bytes { // input of a reader; invalid bytes read as 0
   const unsigned char *p, *end;
   bool bad;
 };
-// Units first to first + n - 1 of one stage. A unit is made at once, or continued several times until it is complete.
-// Kinds: a schedule over inputs; over cuts too, for partial sums of those, and in full; a set of device tensors; a plan.
+// Units first to first + n - 1 of one stage. A unit is made at once, or continued several times until it is complete. Stages: a schedule over inputs;
+// a schedule with one axis, for partial sums of cuts; a schedule over inputs and cuts; a set of device tensors; a plan.
 enum { UNIT_INPUTS, UNIT_PARTS, UNIT_CUTS, UNIT_OPTIONS, UNIT_PLAN };
 struct batch {
   int stage, first, n;
-  bool kept; // in the store
+  bool kept; // whether its units are stored
   void *arg;
   bool (*make)(void *arg, int i, int worker, double until); // returns whether it is complete; should return soon after `until`
   void (*pack)(void *arg, int i, struct str *out);
@@ -305,10 +307,10 @@ struct batch {
 };
 struct units {
   const struct search_opts *o;
-  struct search_stats *stats; // resumed
+  struct search_stats *stats; // counts resumed units
   int batches;                // number of batches so far
   pthread_mutex_t lock;       // of the store
-  bool stopped;               // some process of the crew was stopped, and all know it
+  bool stopped;               // some process of the crew was stopped, and every process received that
 };
 void units_open(struct units *w, const struct search_opts *o, struct search_stats *stats);
 void units_close(struct units *w);
@@ -324,7 +326,7 @@ void get_whole(struct bytes *b, void *x, size_t n);
 void stats_pack(const struct search_stats *s, struct str *out);
 void stats_unpack(struct search_stats *s, struct bytes *in);
 void table_pack(const struct table *t, struct str *out);
-// Masks and phases are not stored: operators are applied again. t is empty, with its schedule and leaves (table_open).
+// Masks and phases are not stored, so operators are applied again. t has its schedule and leaves (table_open) and no other values.
 bool table_unpack(struct table *t, struct arena *mem, const struct space *s, struct bytes *in);
 
 // ---- extract.c: graphs -----------------------------------------------------------------------------------
@@ -335,9 +337,10 @@ struct pick { // one block graph: values in order of computation, leaves first
   int value[MAX_PICK];
   int deriv[MAX_PICK]; // derivation taken, or -1 for a leaf
 };
-// Calls take() for every graph of at most max_ops operators that computes all roots from leaves, smallest first. At most max_extra leaves may be
-// device tensors numbered first_extra or more (made by earlier kernels). Stops when take() returns false, or at the step limit (then returns false).
+// Prepares t for extract(). Leaves numbered first_extra or more are made by earlier kernels.
 void extract_open(struct arena *mem, struct table *t, int first_extra);
+// Calls take() for every graph of at most max_ops operators that computes all roots from leaves, smallest first. At most max_extra leaves may be
+// device tensors numbered first_extra or more. Stops when take() returns false, or at the step limit; then returns false.
 bool extract(const struct table *t, const int *roots, int nroots, int max_ops, int first_extra, int max_extra,
              bool (*take)(void *arg, const struct pick *p), void *arg);
 
@@ -348,11 +351,11 @@ struct work {                                                     // of one valu
   double ops;                                                     // PASS: operations an element
   mask stored;                                                    // the tile that is filled
   mask over, batch, rows, cols;                                   // PRODUCT; PASS: rows are the elements that are visited, SAVE: that are written
-  int kind, device;                                               // device: what LOAD reads
+  int kind, device;                                               // PRODUCT; PASS: rows are the elements that are read, SAVE: that are written
   int looped;                                                     // whether it is repeated in each iteration
   int elem;                                                       // bytes of an element of the tile; 0: no tile is filled
-  int16_t feeds, folds;                                           // set if the rules ask. LOAD: a product reads the tile; PASS: elements are summed
-  int16_t pairs, spare;                                           // PRODUCT: the second operand is in bf16
+  int16_t feeds, folds; // only if the rules have `feeds`. LOAD: a product reads the tile; PASS: elements are summed
+  int16_t pairs, spare; // PRODUCT: the second operand is in bf16
 };
 enum { MAX_ROOTS = 6 };
 struct works { // works of a kernel, in the order of its values
@@ -363,13 +366,13 @@ struct model {
   const struct target *t;
   const struct device *dev;
 };
-// Whether products read it in bf16, where it lies. Tiles are fp32.
+// Whether v is a bf16 tensor that products read without a copy. Tiles are fp32.
 bool value_is_bf16(const struct model *m, const struct search_value *v);
 void work_open(struct arena *mem, const struct model *m, struct table *t);
 // The work of the kernel that computes `roots` according to p.
 void work_of(const struct table *t, const struct pick *p, const int *roots, int nroots, struct works *w);
 
-// ---- cost.c: seconds of one kernel ---------------------------------------------------------------------------
+// ---- cost.c: seconds of one kernel -----------------------------------------------------------------------------------
 
 struct sizes {
   int64_t ext[MAX_CLASSES][3]; // extents of the pieces; grid * loop * tile = the class
@@ -412,7 +415,7 @@ static inline void cost_add(struct search_term *sum, const struct search_term *x
   sum->compute += x->compute, sum->unique += x->unique, sum->again += x->again, sum->streams += x->streams;
   sum->tile += x->tile, sum->ring += x->ring, sum->registers += x->registers, sum->steps += x->steps, sum->once += x->once, sum->parts += x->parts;
 }
-// Sizes as they are counted. Returns a factor, slightly above 1, that orders sizes of equal cost.
+// Sizes as the cost model counts them. Returns a factor, slightly above 1, that orders sizes of equal cost.
 double cost_sizes(const struct model *m, const struct table *t, const struct sizes *z, struct sizes *paid);
 double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z);
 // Cost of the kernel with this sum of works. Infinite if its tiles exceed the target's scratch.
@@ -420,10 +423,10 @@ double cost_seconds(const struct model *m, const struct search_term *sum, const 
 // Cost of a library operator for program node n.
 double cost_library(const struct model *m, const struct node *n);
 
-// ---- cuts.c: tensors that earlier kernels leave for later ones ----
+// ---- cuts.c: tensors that earlier kernels store for later ones ----
 
 struct cut {        // a tensor that later kernels may read
-  int table, value; // who makes it
+  int table, value; // the value that computes it
   double cost;      // lower bound in seconds for a plan through it, if computed
 };
 struct cut_source {
@@ -434,10 +437,10 @@ struct cut_source {
   int ntables, ndev; // existing ones in m->dev
   bool parts;        // only partial sums of these
 };
-// Whether a later kernel may need v: partial sums, or, unless `parts` is set, the result of a sum or product.
+// Whether a later kernel may need v: it is partial sums or, unless `parts` is set, the result of a sum or product.
 bool cut_offered(const struct space *s, const struct table *t, const struct search_value *v, bool parts);
-// Offers the values that kept their fingerprints and are new, in the order of tables. If there are more than `most`, only those with the cheapest
-// plans; *all is false then.
+// Offers the values whose fingerprints were kept and that are new, in the order of tables. If there are more than `most`, offers those with the
+// cheapest plans and sets *all to false.
 int cuts_choose(struct arena *mem, const struct cut_source *from, int most, struct cut **out, bool *all);
 
 // ---- sizes.c --------------------------------------------------------------------------------------------------
@@ -498,13 +501,13 @@ struct planner {
   struct search_stats *stats;
   struct arena *mem;
   struct units *units;
-  int few;       // number of graphs taken of a schedule at a time in the first pass; 0: all
-  bool complete; // no limit on graphs was reached,
-  bool all_sets; // nor on sets of tensors that one kernel makes
+  int few;       // graphs taken of a schedule at a time in the early pass; 0: all
+  bool complete; // whether no limit on graphs was reached
+  bool all_sets; // whether no limit on sets of tensors that one kernel makes was reached
 };
 struct options {
   int nmake, make[MAX_ROOTS];
-  int split; // given by the reader of the partial sums
+  int split; // class of the partial sums, which their reader fixes; or -1
   int64_t parts;
   int n;
   struct option *o;
@@ -512,39 +515,39 @@ struct options {
   int step;          // number of tables examined; one more after library operators
   uint64_t graphs, too_large;
   bool complete;
-  double bound; // for kernels.c: lower bound on the cost of a chain of kernels that makes these; for single device tensors
-  int chain;    // and on its length
+  double bound; // of kernels.c, for single device tensors: lower bound on the cost of a chain of kernels that makes these
+  int chain;    // lower bound on the number of its kernels
 };
-// The number of parts of partial sums has one of PART_COUNTS values: 2, 4 ... 32, or the nearest divisor up to a factor of sqrt(2). 0: there is none.
+// The i-th number of parts of partial sums: 2, 4 ... 32, or the nearest divisor of the extent up to a factor of sqrt(2). 0: there is none.
 int64_t part_count(int64_t extent, int i);
 bool partial_class(const struct space *s, mask has, int *c); // whether a device tensor is partial sums, and over which class
 struct options *options_open(struct arena *mem, const int *make, int nmake, int split, int64_t parts);
 void options_clear(struct options *x);                           // to its state after options_open
 bool options_step(const struct planner *pl, struct options *to); // processes one more table; false: it was the last. Changes only *to
-// Adds tensors that p reads and earlier kernels make to x, and sets *reads to the class of partial sums among them, or -1. False: parts of two
-// classes, or of one class while x leaves parts of another.
+// Adds the tensors that p reads and earlier kernels make to the needs of x. Sets *reads to the class of partial sums among them, or -1. False: p
+// reads parts of two classes, or parts of a class while x stores parts of another.
 bool option_reads(const struct planner *pl, struct option *x, const struct pick *p, int *reads);
 uint64_t option_structure(const struct table *t, const struct pick *p);
 uint64_t option_needs(const struct option *x);
 bool option_library(const struct planner *pl, const struct options *to, struct option *x); // false: there is none
-int canonical_device(const struct planner *pl, int d);                                     // the representative of all with the same program tensor
-void options_pack(const struct planner *pl, const struct options *x, struct str *out);     // search_pack.c
-bool options_unpack(const struct planner *pl, struct options *x, struct bytes *in);        // x as options_open made it, or changed
+int canonical_device(const struct planner *pl, int d); // the representative of all device tensors of one program tensor
+void options_pack(const struct planner *pl, const struct options *x, struct str *out); // search_pack.c
+bool options_unpack(const struct planner *pl, struct options *x, struct bytes *in);    // x as options_open made it, or changed
 
-// ---- keep.c: the selection among them ----
+// ---- keep.c: the selection among these kernels ----
 
 void keep_open(struct arena *mem, struct options *to);
 void keep_clear(struct options *to);
 void keep_option(struct options *to, const struct option *x);
-// The cost below which an option with these needs and schedule is kept, unless it replaces one of its own structure; 0: it is never kept. near:
-// enough of its schedule are kept.
+// An option with these needs and schedule is kept if it costs less than this, or if it replaces an option of its own structure. 0: it is never kept.
+// near: enough options of its schedule are kept.
 double keep_below(const struct options *to, uint64_t needs, int table, bool *near);
-// When reading back: another kept option; false if there is no room. Also the needs that were ever seen, whose positions later ones avoid.
+// Adds a kept option that was read from bytes. False: there is no room.
 bool keep_append(struct options *to, const struct option *x);
 void keep_pack(const struct options *to, struct str *out);
-bool keep_unpack(struct options *to, struct bytes *in);
+bool keep_unpack(struct options *to, struct bytes *in); // the needs that were ever seen: their entries stay in use
 
-// ---- beam.c: the best unfinished plans ------------------------------------------------------------------------------
+// ---- beam.c: the best partial plans ------------------------------------------------------------------------------
 
 struct plan { // kernels, the last one first
   int n;
@@ -555,7 +558,7 @@ struct plan { // kernels, the last one first
 enum { MAX_NEEDS = 12 };
 struct unfinished { // a partial plan
   struct plan p;
-  double bound; // lower bound of the whole plan
+  double bound; // estimated cost of the complete plan
   int kernels, nneed, need[MAX_NEEDS];
   int ndone, done[MAX_CHAIN * 2];
   int split;
@@ -567,22 +570,22 @@ struct beam { // the best states of one length; a heap with the worst on top
   struct unfinished **s;
   uint64_t *age; // breaks ties
   uint64_t ages;
-  int same; // number of states that may have the same `heavy`; 0: any number
+  int same; // number of states that may have the same `heavy`; 0: any
 };
 struct beam beam_open(struct arena *mem, int most);
-void beam_push(struct arena *mem, struct beam *b, const struct unfinished *s); // copies s if it is good enough
-// best first; it is no heap then, and must be emptied before it is filled again
+void beam_push(struct arena *mem, struct beam *b, const struct unfinished *s); // copies s if there is room or it replaces a worse state
+// Sorts the states, best first. The result is no heap: empty it before the next beam_push.
 void beam_sort(struct beam *b);
 
 // ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
 
-enum { MAX_SETS = 8, MOST_JOINT = 120 }; // of tensors that one kernel makes at once: tried in a step; in total
+enum { MAX_SETS = 8, MOST_JOINT = 120 }; // sets of tensors that one kernel makes: most tried in a step; most in total
 // The cheapest plans, at most `most`, best first.
 int plan_kernels(struct planner *pl, struct plan *out, int most);
 
 // ---- spread.c: plans with other sizes ----
 
-// Lists plans plan[0..n) with other sizes into out, at most `most`: at most `each` for the first of each family. Returns their number.
+// Copies plans plan[0..n) with other sizes to `out`, at most `most` in all and `each` for the first plan of each family. Returns their number.
 int plans_spread(struct planner *pl, const struct plan *plan, int n, struct plan *out, int each, int most);
 
 // ---- assemble.c: plans as kernel graphs -----------------------------------------------------------------------------
@@ -592,13 +595,13 @@ void plan_text(const struct planner *pl, const struct plan *p, char *text, size_
 
 // ---- trial.c: verified kernel graphs ---------------------------------------------------------------------------------
 
-// The best graphs of at most `most` plans, and of their other sizes, that the verifier accepts and the pricer can make, best first, in mem; counted
-// in pl->stats. After a stop at least one, if there is one.
+// Makes graphs of at most `most` plans, and of their other sizes. Keeps the best that the verifier accepts and the pricer can price, best first, in
+// mem. Counts them in pl->stats. After a stop it returns at least one, if there is one.
 void plans_verified(struct arena *mem, struct planner *pl, int most, struct search_result *r);
 
 // ---- covers.c: is a graph in the space? -----------------------------------------------------------------------------
 
-// False: *why says where the match of g ended.
+// False: *why is the reason why the match of g ended.
 bool space_covers(struct arena *mem, const struct planner *pl, const struct graph *g, char *why, size_t room);
 
 // ---- alike.c: equivalent graphs ----
@@ -608,18 +611,18 @@ struct alike {
   struct graph *g;
   enum alike_as as;
 };
-// g, which equals p, without parts that compute nothing, and then with other axes; returns the number of graphs.
+// Forms of g, which equals p: without parts that compute nothing, then with other axes. Returns the number of forms.
 int graphs_alike(struct arena *mem, const struct graph *p, const struct graph *g, uint64_t seed, struct alike out[MOST_ALIKE]);
-enum op op_without_loop(enum op op); // the reduction that an accumulator is without a loop
+enum op op_without_loop(enum op op); // the reduction that replaces an accumulator without a loop
 
 // ---- search.c: the whole search ----
 
-struct question { // which of these graphs the space contains
+struct question { // the graphs to decide: whether the space contains each
   int n;
   struct graph *const *g;
   struct cover *out;
 };
-// asked: answer this instead of searching plans, or NULL.
+// asked: decide these graphs instead of searching plans. NULL: search plans.
 void search_space(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, const struct question *asked,
                   struct search_result *r);
 
@@ -630,17 +633,17 @@ struct graph *chain_build(struct arena *mem, const struct graph *p, int64_t bloc
 
 // ---- by_rule.c: one block graph for the whole program ------------------------------------------------------------------
 
-// rows: programs without products too. Makes no search.
+// rows: programs without products are included. Makes no search.
 void by_rule(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, bool rows, struct search_result *r);
-// Adds such graphs to the results of a search, in the order of cost.
+// Adds the graphs of by_rule to the results of a search, in the order of cost.
 void also_by_rule(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r);
 
 // ---- stem.c: programs that read parts of inputs --------------------------------------------------------------------------
 
 struct stem {
-  const struct graph *p; // with its sums split
+  const struct graph *p; // p with its sums split
   struct graph *core;    // p with parts of inputs as inputs
-  int n, *from;          // the tensors of p that these are parts of, in order
+  int n, *from;          // the source tensors of p for the core's inputs, in order
 };
 bool stem_of(struct arena *mem, const struct graph *p, struct stem *out);               // false: p needs no change
 struct graph *stem_put(struct arena *mem, const struct stem *s, const struct graph *g); // a graph of p from a graph of the core
@@ -660,7 +663,7 @@ bool free_dims_of(struct arena *mem, const struct graph *p, struct free_dims *ou
 enum { FUSE_TILE = 1 << 14 }; // elements
 // One block graph for the whole program, with tiles of about that many elements; NULL if an operator does not belong in a kernel without products.
 struct graph *fuse_parts(struct arena *mem, const struct graph *p, int64_t tile);
-bool fuse_parts_can(const struct graph *p);           // it has split or concat, and such a graph exists
+bool fuse_parts_can(const struct graph *p);           // p has a split or concat, and such a graph exists
 bool fuse_rows_can(const struct graph *p, int least); // such a graph exists, with at least that many blocks or little work
 
 #endif

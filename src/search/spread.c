@@ -77,7 +77,7 @@ static int dearest(const struct spread *s, const struct way *w)
   return worst;
 }
 
-// The plan with this number of parts, with its most expensive kernel in all sizes that are not much worse.
+// Adds the plan with this number of parts, in all sizes of its most expensive kernel that are not much worse.
 static void add_ways(struct spread *s, int64_t parts)
 {
   struct way first;
@@ -125,7 +125,7 @@ static struct plan resized(struct planner *pl, const struct plan *p, const struc
   return q;
 }
 
-// The cheapest variants that are far from the plan and from each other.
+// Lists the cheapest variants that differ enough from the plan and from each other.
 static int take_ways(struct spread *s, struct plan *out, int most)
 {
   const struct way *taken[WAYS];
@@ -163,7 +163,7 @@ int plans_spread(struct planner *pl, const struct plan *plan, int n, struct plan
 {
   int all = 0;
   for (int i = 0; i < MIN(n, PLANS) && !units_stopped(pl->units); i++) {
-    bool is_new = true; // sizes matter more than how a kernel computes the same values
+    bool is_new = true; // one plan of each family: sizes matter more than the operators that compute a value
     for (int k = 0; k < i && is_new; k++) is_new = plan[k].family != plan[i].family;
     if (is_new) all += spread_plan(pl, &plan[i], out + all, MIN(each, most - all));
   }

@@ -11,10 +11,10 @@ struct stem_making {
   struct err e;
 };
 
-// A part of an input is an input of the core; views of it belong to the core.
+// Whether t is a part of an input. Such a tensor is an input of the core; its views belong to the core.
 static bool is_end(const struct stem_making *m, int t) { return m->part[t] && node_has(&m->p->nodes[m->p->tensors[t].node], TAKES_PART); }
 
-// False: there are no parts of inputs, or also parts of other tensors.
+// Marks views and parts. False: no input is read in parts, or another tensor is too.
 static bool find_parts(struct stem_making *m)
 {
   bool any = false;

@@ -92,7 +92,7 @@ static int cheaper_graph(const void *x, const void *y)
 
 static void append(struct search_trial *t, const struct plan *p) { t->t[t->n++] = (struct tried){.p = *p}; }
 
-// Tries all plans from that one on.
+// Tries the plans from index `from` on.
 static void try_all(struct search_trial *t, int from)
 {
   struct search_trial rest = {t->pl, t->n - from, t->t + from};
@@ -118,8 +118,8 @@ static int kin_of(const struct search_trial *t, const struct plan *p)
   return -1;
 }
 
-// Plans of a family usually have similar prices. The first of each is priced first. The others are priced only if that price is near the best, or if
-// the first cannot be lowered and the search's model ranks them high.
+// Plans of a family usually have similar prices, so the first of each family is priced first. If that price is near the best, the others are priced
+// too. If the first cannot be lowered, the others are priced if the search's model ranks them high or no price is known.
 static void try_families(struct search_trial *t, const struct plan *plan, int n)
 {
   bool *first = NEWS(t->pl->mem, bool, n + 1);

@@ -3,7 +3,7 @@
 //
 // A process stores each unit when it is done, and a long unit every PERIOD seconds in its current state. Processes of a crew work in rounds of that
 // length. In a round, open unit k goes to process k modulo the number of processes. Then all processes exchange results, and the remaining units are
-// dealt again. Timing decides who does what and where a unit is interrupted, but never the result.
+// dealt again. Timing decides which process makes a unit and when a unit is interrupted, but never the result.
 #include "search/space.h"
 #include "base/memory.h"
 
@@ -118,7 +118,7 @@ static void tell(const struct round *r, struct str *out)
   }
 }
 
-// All processes read the same data and so agree on the open units.
+// Reads the results of one process. All processes read the same data, so they agree on the open units.
 static void hear(struct round *r, struct bytes *in, bool own)
 {
   r->w->stopped |= get_number(in, 1);
@@ -162,7 +162,7 @@ static void settle(struct round *r)
       if (r->state[i] == FRESH) r->state[i] = r->whole[i] ? DONE : OPEN;
 }
 
-// Puts this process's share of the open units into r->mine; returns the number of open units.
+// Writes this process's share of the open units to r->mine. Returns the number of open units.
 static int deal(struct round *r)
 {
   const struct crew *c = alone(r->w) ? NULL : r->w->o->crew;
