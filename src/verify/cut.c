@@ -1,6 +1,6 @@
-// Finds tensors that both graphs compute with the same operators from the same inputs, and makes each an input of both. Only the differing parts are
-// tested then: a product of large matrices before a norm that is written in two ways need not be evaluated. Random values of such an input are more
-// general than the tensor's values, so this can only accept: a difference of the reduced pair says nothing about the original pair.
+// Finds tensors that both graphs compute with the same operators from the same inputs, and makes each an input of both. Only the parts that differ
+// are then tested. For example, a product of large matrices before a norm in two forms is not evaluated. Random values of such an input are more
+// general than the tensor's values. So this can only accept: a difference of the reduced pair says nothing about the original pair.
 #include "verify/proof.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ struct cut_cutting {
   struct cut_side s[2];
   struct cut_known *known;
   int nknown, known_cap, classes;
-  bool *common, *wanted; // for each class: expensive and computed by both; an input of the reduced graphs
+  bool *common, *wanted; // for each class: expensive, and in both graphs; an input of the reduced graphs
 };
 
 static bool same_operator(const struct node *x, const struct node *y)
@@ -62,7 +62,7 @@ static void classify(struct cut_cutting *c, int side)
 
 static bool costly(const struct node *n) { return op_rows[n->op].rule == RULE_CONTRACT || op_rows[n->op].rule == RULE_GRAPH; }
 
-// Marks what the outputs need, up to the new inputs.
+// Marks the tensors that the outputs need, up to the new inputs.
 static void mark(struct cut_cutting *c, const struct cut_side *s)
 {
   for (int i = s->g->nnodes - 1; i >= 0; i--) {
@@ -110,7 +110,7 @@ static int make_inputs(struct cut_making *m)
   int status = OK;
   for (int i = 0; i < g->nnodes && !status; i++)
     if (g->nodes[i].op == OP_INPUT) status = add_input(m->to, &g->tensors[g->nodes[i].out], &m->at[g->nodes[i].out]);
-  // In the order of classes, so that both graphs have the inputs in the same order. The shape is that of any node of the class.
+  // Both graphs get the inputs in the order of classes. The shape is that of any node of the class.
   for (int k = 0; k < m->c->nknown && !status; k++)
     for (int j = 0; j < m->c->known[k].n->nout && !status; j++) {
       int group = m->c->known[k].first + j;
@@ -140,7 +140,7 @@ static struct graph *make(const struct cut_cutting *c, int side, struct arena *m
         inside |= m.s->needed[t];
     }
     if (inside) status = add_node(&m, n);
-    for (int j = 0; j < n->nout && inside && !status; j++) // a common output of a node that is kept because another output needs it
+    for (int j = 0; j < n->nout && inside && !status; j++) // an output in both graphs of a node that is kept because another output is needed
       if (c->wanted[m.s->group[n->out + j]]) m.at[n->out + j] = m.input[m.s->group[n->out + j]];
   }
   return status == OK && graph_check(m.to, &e) == OK ? m.to : NULL;

@@ -1,9 +1,9 @@
 // verify_equal: the kinds of evidence, their order, and the finding.
 //
 // 1. The formal check, also with parts of inputs as inputs. If it succeeds, that is a proof.
-//  2. Tests at full size, if they are affordable: over fields and over the reals. They run first with tensors that both graphs compute alike as
-// inputs (cut.c), which is cheaper and can only accept; then on the graphs as they are.
-//  3. Tests at several reduced extents. A pair that passes is equal there, as the scope says. A pair that fails is undecided.
+// 2. Tests at full size, if they are affordable: over fields and over the reals. If it halves the work, tensors that both graphs compute alike first
+//    become inputs (cut.c). This can only accept. Then the graphs are tested as they are.
+// 3. Tests at several reduced extents. A pair that passes is equal at these extents, which the scope states. A pair that fails is undecided.
 //
 // "Not equal" needs evidence at full size: a difference over fields between graphs of field operations and exponentials only, or a difference over
 // the reals that rounding does not explain. Everything else is undecided.
@@ -20,7 +20,7 @@ struct equal_job {
   const struct verify_opts *o;
   struct certificate *c;
   struct err *e;
-  uint64_t seed; // made from the options' seed and both graphs, so that no program can be written for known primes
+  uint64_t seed; // made from the options' seed and both graphs, so no program can be written for known primes
   int64_t limit; // of tests at full size
   bool broken;   // an error: *e has it
 };
@@ -60,8 +60,8 @@ static void undecided(struct equal_job *j, const char *why)
   conclude(j, FOUND_UNDECIDED, EVIDENCE_NONE);
 }
 
-// The finding of both kinds of tests at full size, if tests over the reals found no difference. `whole`: the pair is the original one, so a
-// difference counts.
+// The finding of both kinds of tests at full size, if the finding is not decided by the tests over the reals. `whole`: the pair is the original one,
+// so a difference counts.
 static void weigh(struct equal_job *j, const struct testing *t, enum verdict fields, enum numbers numbers, bool whole)
 {
   struct certificate *c = j->c;
@@ -117,7 +117,7 @@ static bool small_agrees(struct equal_job *j, enum shrink_style style, int64_t o
   return false;
 }
 
-// One test at each choice of extents, and at the smallest as many as delta requires.
+// Passes one test at each choice of extents, and at the smallest as many as delta requires.
 static bool all_small_agree(struct equal_job *j, struct testing *t)
 {
   static const enum shrink_style styles[] = {APART, OTHER, VARIED};
@@ -140,7 +140,7 @@ static void small(struct equal_job *j, double ops)
 
 // ---- all ----
 
-// Tests sample some of many indices, so they may find a difference but cannot accept.
+// Tests sample a few of many indices, so they may find a difference but cannot accept.
 static void by_indices(struct equal_job *j)
 {
   struct verify_place at = {0};

@@ -1,6 +1,6 @@
-// The cheap filter of the search: one test over a 32-bit pair of primes at reduced extents. Graphs with maxima get eight, because a random order
-// hides half of the faults in them. For a pair that fails, the formal check is tried, because fields lack laws of roots, maxima and opaque functions.
-// Division by zero keeps every law, and constants of means are rescaled if needed.
+// The cheap filter of the search: one test over a pair of 32-bit primes at reduced extents. Graphs with maxima get eight tests, because one random
+// order hides half of their faults. A pair that fails goes to the formal check, because fields lack laws of roots, maxima and opaque functions.
+// Division by zero keeps every law. Constants of means are rescaled if the first test fails.
 #include "verify/proof.h"
 
 static const int64_t AFFORDABLE = 2000000; // field operations at full size
@@ -30,7 +30,7 @@ static bool passes(const struct graph *a, const struct graph *b, uint64_t seed)
 
 static bool affordable(const struct graph *a, const struct graph *b) { return work_ops(a) + work_ops(b) <= AFFORDABLE; }
 
-// A pair that fails at reduced extents may still be equal at full size, because of a constant that fits only there.
+// A pair that fails at reduced extents may be equal at full size, because a constant may fit only there.
 static bool filter(struct arena *mem, const struct graph *a, const struct graph *b, uint64_t seed)
 {
   struct graph *sa, *sb;

@@ -1,9 +1,9 @@
-// Rewrites a pair of graphs that read parts of an input: the parts become inputs, and the input becomes their concatenation. The new pair is
-// equal if and only if the old one is, because every input is a concatenation of parts. Sums over ranks become sums over separate inputs, which
-// the formal check can compare.
+// Rewrites a pair of graphs that read parts of an input: the parts become inputs, and the input becomes their concatenation. The new pair is equal if
+// and only if the old one is, because every input is a concatenation of its parts. Sums over ranks become sums over separate inputs, which the formal
+// check can compare.
 #include "verify/proof.h"
 
-struct input_parts { // one input; parts 1: it stays whole, parts 0: it is sliced along several dimensions
+struct input_parts { // one input. parts: 1: no part of it is read; 0: it stays whole, as a state or since its parts do not nest
   int dim;
   int64_t parts;
 };
@@ -19,7 +19,7 @@ static int input_number(const struct graph *g, int t)
 
 static bool cuts_input(const struct graph *g, const struct node *n) { return n->op == OP_CHUNK && maker(g, n->in[0])->op == OP_INPUT; }
 
-// The finest division into equal parts from which every part that is read can be joined.
+// For each input, finds the finest division into equal parts that the graph reads. Every part that is read is a concatenation of such parts.
 static void find_parts(const struct graph *g, struct input_parts *of)
 {
   for (int i = 0; i < g->nnodes; i++) {

@@ -1,5 +1,5 @@
-// law_term: the l_ functions of op.def's LAW as terms of the formal check (prove_term.c). All equations used belong to these terms (docs/theory.md),
-// so a row with a law is all that the check needs for a new operator.
+// law_term: the l_ functions of op.def's LAW as terms of the formal check (prove_term.c). Equations are known for these terms only (docs/theory.md),
+// so the check needs nothing but the LAW of a new operator.
 #ifndef MICA_LAW_TERM_H
 #define MICA_LAW_TERM_H
 

@@ -1,19 +1,21 @@
 // proof: the private header of the verifier.
 //
 // Files
-//   equal.c        verify_equal: the order of evidence and the verdict
-//   tests.c        which tests, and what they are worth
-//   cut.c          tensors that both graphs compute in the same way become inputs
-//   input_parts.c  parts of inputs that a pair reads become inputs
-//   real.c         both graphs in float64 and float32: evidence of a difference over the reals
-//   signature.c    inputs and outputs agree; attest.c prints what was found
-//   filter.c       verify_filter: one cheap test
-//   series.c       tests over fields: the same random inputs through both graphs, every element compared
-//   size.c         how many exponentials and which degree a value may have; size_walk.c does so for a graph
-//   verify_work.c  field operations and bytes of one evaluation
-//   reduce.c       shrink_pair: collects (reduce_rules.c), solves (reduce_solve.c), rebuilds (reduce_build.c)
-//   prove*.c       verify_prove, the formal check: prove.h is the map
-//   rescale.c      constants 1/n of a reduction over n elements, at reduced extents
+//   equal.c         verify_equal: the order of evidence and the verdict
+//   tests.c         the tests to run, and the evidence that they give
+//   cut.c           tensors that both graphs compute alike become inputs
+//   input_parts.c   parts of inputs that a pair reads become inputs
+//   real.c          both graphs in float64 and float32: evidence of a difference over the reals
+//   signature.c     whether inputs and outputs agree
+//   attest.c        prints a certificate
+//   filter.c        verify_filter: one cheap test
+//   series.c        tests over fields: the same random inputs through both graphs, every element compared
+//   size.c          bounds on the number of exponentials and the degree of a value
+//   size_walk.c     these bounds for every tensor of a graph
+//   verify_work.c   field operations and bytes of one evaluation
+//   reduce.c        shrink_pair: collects (reduce_rules.c), solves (reduce_solve.c), rebuilds (reduce_build.c)
+//   prove*.c        verify_prove, the formal check: prove.h lists the files
+//   rescale.c       constants 1/n of a reduction over n elements, at reduced extents
 //
 // Glossary
 //   trial          one test: one seed, one field, fresh inputs
@@ -21,7 +23,7 @@
 //   class          variables that must have the same value; named by a root variable
 //   product        a constraint: the variables on the left and those on the right have the same product
 //   size           of a sum of terms polynomial * exp(fraction): number of terms, degrees outside and inside
-//   denominator    what a value is divided by, and along which dimensions and loop axes it changes
+//   denominator    a divisor of a value, with the dimensions and loop axes along which it varies
 #ifndef MICA_PROOF_H
 #define MICA_PROOF_H
 
@@ -64,8 +66,8 @@ struct system {
   bool failed;
   int64_t largest; // largest extent that may be proposed
 };
-// Choice of small values. TINY: 2 for every class. VARIED: 2 and 3 alternately. OTHER: 3 and 4, disjoint from TINY. APART: different values for free
-// classes with different full extents.
+// Choice of small values. TINY: 2 for every class. VARIED: 2 and 3 alternately. OTHER: 3 and 4, so no class has its value of TINY. APART: different
+// values for free classes with different full extents.
 enum shrink_style { VARIED, TINY, OTHER, APART };
 
 int shrink_find(struct system *s, int v);
@@ -77,8 +79,8 @@ void shrink_product(struct system *s, int nl, const int *l, int nr, const int *r
 struct frame *shrink_collect(struct system *s, const struct graph *g);                  // reduce_rules.c
 bool shrink_solve(struct system *s, enum shrink_style style);                           // reduce_solve.c
 struct graph *shrink_build(struct system *s, const struct frame *f, struct arena *mem); // reduce_build.c, NULL: impossible
-// Builds the pair at reduced extents. Every grid, loop and tile factor of every index class becomes small, but at least 2 if it was, and different
-// between classes if possible. False if that is impossible, or a reshape fixes the sizes.
+// Builds the pair at reduced extents. Every grid, loop and tile factor of every index class becomes small, but stays at least 2 if it was. Classes
+// differ if possible. False: that is impossible, or a reshape fixes the sizes.
 bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b, enum shrink_style style, struct graph **sa, struct graph **sb);
 
 // ---- rescale.c ---------------------------------------------------------------------------------------
@@ -112,8 +114,8 @@ double size_error(const struct bound *b, uint64_t p, uint64_t q);
 
 int64_t work_ops(const struct graph *g);   // field multiply-adds of one evaluation
 int64_t work_bytes(const struct graph *g); // kernel tensors as field elements
-// Whether a difference over fields implies a difference over the reals. True for graphs of field operations and exponentials only: no roots, maxima
-// or opaque functions, no constant that may stand for another number, and no whole numbers, which have few values.
+// Whether a difference over fields implies a difference over the reals. True for graphs of field operations and exponentials only. False for roots,
+// maxima and opaque functions, for constants that may represent another number, and for integers, which have few values.
 bool work_faithful(const struct graph *g);
 
 enum verdict { SAME, DIFFERENT, ZERO_DIVISOR, BROKEN };
@@ -137,8 +139,8 @@ uint64_t trial_seed(uint64_t seed, int i);                        // seed of tes
 struct primes trial_primes(const struct trial *t, uint64_t seed); // the primes that trial_run draws
 // Runs one test, with primes drawn by the seed. BROKEN: *e has the error (stopped, out of memory).
 enum verdict trial_run(const struct trial *t, uint64_t seed, struct verify_place *where, struct err *e);
-// Runs `n` tests with seeds from `seed` on, on `threads` threads. A test that meets a zero divisor is drawn again up to 16 times. *passed counts the
-// tests before the first that did not pass, whose verdict is returned.
+// Runs `n` tests with seeds from `seed` on, on `threads` threads. A test with a zero divisor is repeated up to 16 times. *passed counts the tests
+// before the first one that failed; the result is the verdict of that one.
 enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct verify_place *where, struct err *e);
 void place_text(char out[160], const struct graph *g, const struct verify_place *w);
 
@@ -160,24 +162,24 @@ struct testing { // tests of one pair of graphs at one size
 struct testing testing_of(const struct verify_opts *o, uint64_t seed, const struct graph *a, const struct graph *b);
 // Runs as many tests over fields as delta requires, at least one, and at most as many as `ops` operations allow.
 enum verdict testing_fields(struct testing *t, int64_t ops, struct err *e);
-void testing_credit(const struct testing *t, struct certificate *c); // adds what the passed tests are worth
+void testing_credit(const struct testing *t, struct certificate *c); // adds the evidence of the passed tests
 
 // ---- real.c: the same inputs in float64 and in float32 ---------------------------------------------------------
 
-// AGREES: no element differs by more than rounding explains, and every output has elements that both graphs define. DIFFERS: an element differs by
-// far more. UNKNOWN: an output was never defined by both, or rounding hides everything.
+// AGREES: all differences are explained by rounding, and every output has elements that both graphs define. DIFFERS: an element differs by far more.
+// UNKNOWN: no draw defines an output on both sides, or rounding hides all differences.
 enum numbers { NUMBERS_AGREE, NUMBERS_DIFFER, NUMBERS_UNKNOWN, NUMBERS_BROKEN };
 enum numbers real_compare(const struct graph *a, const struct graph *b, uint64_t seed, int threads, stop_flag stop, struct verify_place *where,
                           struct err *e);
 
 // ---- cut.c -----------------------------------------------------------------------------------------------------
 
-// Replaces tensors that both graphs compute with the same operators from the same inputs by inputs, and drops what no output needs then. If the
-// resulting graphs are equal, so are a and b. False if there is no such tensor.
+// Makes inputs of tensors that both graphs compute with the same operators from the same inputs, and drops what no output then needs. If the
+// resulting graphs are equal, so are a and b. False: there is no such tensor.
 bool cut_common(struct arena *mem, const struct graph *a, const struct graph *b, struct graph **ca, struct graph **cb);
 
 // ---- input_parts.c ---------------------------------------------------------------------------------------------
-// The pair with parts of inputs as inputs; false if it reads none. These graphs are equal if and only if a and b are.
+// The pair with parts of inputs as inputs. False: it reads no parts. These graphs are equal if and only if a and b are.
 bool parts_as_inputs(struct arena *mem, const struct graph *a, const struct graph *b, struct graph **pa, struct graph **pb);
 
 // ---- signature.c, attest.c ------------------------------------------------------------------------

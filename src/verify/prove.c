@@ -4,7 +4,7 @@
 #include "verify/proof.h"
 #include "verify/prove.h"
 
-static const int64_t MOST_STEPS = 100000; // a hundred times what the examples need
+static const int64_t MOST_STEPS = 100000; // a hundred times the number that the examples need
 static const size_t MOST_BYTES = (size_t)1 << 26;
 
 void *prove_give_up(struct prover *p, const char *why)
@@ -32,7 +32,7 @@ static bool is_zero(struct prover *p, struct term *x, struct term *y)
   return d && !p->why && !d->n;
 }
 
-// Repeats while the forms of either side imply new facts that may make forms of both sides equal.
+// Repeats while the forms of either side imply new facts, by which more forms may be equal.
 static bool is_zero_by_facts(struct prover *p, struct term *x, struct term *y)
 {
   enum { MOST_ROUNDS = 3 };
@@ -46,7 +46,7 @@ static bool is_zero_by_facts(struct prover *p, struct term *x, struct term *y)
 
 static bool is_zero_somehow(struct prover *p, struct term *x, struct term *y)
 {
-  if (p->nfacts) p->round++; // forms of another element used its facts
+  if (p->nfacts) p->round++; // forms of the previous element used its facts
   p->nfacts = p->known = 0;
   bool zero = is_zero_by_facts(p, x, y);
   if (zero || p->why || !p->numbered) return zero || prove_give_up(p, "the normal forms differ");
@@ -56,7 +56,7 @@ static bool is_zero_somehow(struct prover *p, struct term *x, struct term *y)
   return zero || prove_give_up(p, "the normal forms differ");
 }
 
-// Element `at` of both sides. If a digit must be known, each of its values is a case.
+// Whether element `at` is the same on both sides. If a digit needs a value, each of its values is a case.
 static bool same(struct prover *p, const struct prove_side *a, const struct prove_side *b, const struct subscript *at)
 {
   struct term *x = unfold(p, a->s, a->t, at), *y = x ? unfold(p, b->s, b->t, at) : NULL;

@@ -1,44 +1,45 @@
-// prove: the private header of the formal check. Both graphs are read as they are written, once, with symbols in place
-// of indices; every output element becomes a normal form, and equal normal forms are a proof for all inputs at the
-// graphs' own extents. docs/theory.md has the algebra and why it is sound.
+// prove: the private header of the formal check. Both graphs are read once, with symbols in place of indices. Every output element becomes a normal
+// form. Equal normal forms are a proof for all inputs at the graphs' extents. docs/theory.md defines the algebra and explains why it is sound.
 //
 // Files
 //   prove.c           verify_prove: outputs, cases, common denominators
 //   prove_index.c     digits and subscripts
-//   prove_unfold.c    graphs -> terms: kernel graphs, blocks, views, sums; prove_loop.c does accumulators
+//   prove_unfold.c    graphs -> terms: kernel graphs, blocks, views, sums
+//   prove_loop.c      graphs -> terms: accumulators
 //   prove_at.c        data-dependent indices
 //   prove_term.c      terms of sums, maxima and operators
-//   law_term.h        the terms that the laws of operators are made of
+//   law_term.h        the terms of which the laws of operators consist
 //   prove_form.c      sums and products of forms
 //   prove_make.c      terms -> forms
 //   prove_atom.c      atoms, free and bound digits
 //   prove_power.c     quotients and exponentials of forms
 //   prove_root.c      roots and logarithms of forms
-//   prove_max.c       maxima and absolute values of forms; prove_branch.c: the branches of a maximum
-//   prove_gather.c    parts of sums that are told apart
-//   prove_sign.c      which forms are never negative, and what roots and logarithms assert
-//   prove_match.c     are two forms the same up to the names of bound digits?
-//   prove_number.c    exact rationals, and which numbers a graph's constants mean
+//   prove_max.c       maxima and absolute values of forms
+//   prove_branch.c    the branches of a maximum
+//   prove_gather.c    sums of separate parts as sums over an index
+//   prove_sign.c      forms that are never negative, and the facts that roots and logarithms imply
+//   prove_match.c     whether two forms are equal up to the names of bound digits
+//   prove_number.c    exact rationals, and the number that a graph's constant means
 //
 // Glossary
 //   digit       a variable of range 0 .. extent - 1: an output's index, or bound by a sum or a maximum
 //   piece       a part of a digit, digit / div % extent, or a fixed number below extent
-//   whole       of a piece: all of its digit
-//   composite   a name for several pieces in a row, so that parts of them can be spoken of that end inside a piece. Only
-//               whole ones, which are the pieces again, may be left in an atom
+//   whole       of a piece: it is all of its digit
+//   composite   a digit that names several adjacent pieces, so that a part of them may end inside a piece. An atom may contain only whole composites,
+//               which are their pieces again
 //   subscript   an index along one dimension: pieces in mixed radix, the most significant first
-//   case        a value given to a digit, where the parts of a concatenation have to be told apart
-//   scope       one reading of a graph: which block, which iteration, or after the loop
+//   case        a value given to a digit, if the parts of a concatenation must be distinguished
+//   scope       the context in which a graph is read: the block, and the iteration or the code after the loop
 //   term        one element of a tensor, as the graph computes it
 //   form        a normal form: a sum of monomials
 //   monomial    coefficient * (sum over bound digits of) a product of powers of atoms
-//   atom        an element of an input, a constant, exp of a monomial, a base, a logarithm, an absolute value, an unknown
-//               function of forms, a maximum, or a maximum up to some iteration of a loop
+//   atom        an element of an input, a constant, exp of a monomial, a base, a logarithm, an absolute value, an unknown function of forms, a
+//               maximum, or a maximum up to some iteration of a loop
 //   base        a form in a denominator or under a root
 //   ramp        the maximum of a form and 0
-//   branch      one of the forms that a maximum is of, for all values of the digits that it binds
-//   fact        a form that is not negative wherever both graphs are defined, since one has a root or logarithm of it
-//   primitive   of a base: no factor that could stand outside is left in it
+//   branch      an argument of a maximum, for all values of the digits that it binds
+//   fact        a form that is not negative wherever both graphs are defined, because one of them takes its root or logarithm
+//   primitive   of a base: no factor can be moved out of it
 #ifndef MICA_PROVE_H
 #define MICA_PROVE_H
 
@@ -53,11 +54,11 @@ struct subscript {
   const struct verify_piece *p;
 };
 struct digit {
-  int64_t extent, value;  // value: of the case, or -1
-  int high, low;          // the digits that it was replaced by, or -1
+  int64_t extent, value;  // value: in the current case, or -1
+  int high, low;          // the digits that replace it, or -1
   bool output;            // part of an output's index: it is not interchangeable with others
   struct subscript parts; // parts of a composite
-  struct term *chosen;    // the data-dependent index that it stands for while operators are traversed; or NULL
+  struct term *chosen;    // the data-dependent index that it represents while operators are traversed; or NULL
 };
 struct made_array { // a result that is treated as a separate array
   const struct graph *g;
@@ -146,26 +147,26 @@ struct term {
   struct term *x, *y;
   struct ratio number;
   double constant;
-  enum op op;                    // of an unknown function f,
+  enum op op;                    // of an unknown function f
   int parity;                    // with f(-x) = parity f(x); 0: nothing is known
-  int array;                     // of an element: the number of the input, or INDEX_ARRAY
-  int n;                         // subscripts of an element, bound digits as one subscript, or iterations of a running
-  const struct subscript *at;    // maximum: this one's subscripts, a loop axis each, then those of any one in x
+  int array;                     // of an element: number of the input, or INDEX_ARRAY
+  int n;                         // subscripts of an element; digits that are bound, as one subscript; or twice the number of loop axes of a running
+  const struct subscript *at;    // maximum: the subscripts of this iteration, one for each axis, then those of any iteration in x
   bool change;                   // for a running maximum: its change in this iteration instead of its value
-  const struct scope *scope;     // where that is,
+  const struct scope *scope;     // of a running maximum: where it is evaluated,
   const struct node *running;    // its accum_max,
-  const struct subscript *place; // and its place in the tile
-  const struct node *rises;      // the increasing operator that made it,
-  struct term *argument;         // of that one
-  const struct form *form;       // once it is known,
-  int round;                     // as of that round
+  const struct subscript *place; // and its element of the tile
+  const struct node *rises;      // the increasing operator that computes it,
+  struct term *argument;         // and that operator's argument
+  const struct form *form;       // NULL until it is computed
+  int round;                     // the round of facts in which `form` was computed
 };
 struct scope {
   const struct graph *g;
   const struct scope *above;                        // NULL: a kernel graph
   const struct node *nest;                          // the node of above->g that holds g
-  struct subscript grid[MAX_GRID], loop[MAX_LOOPS]; // loop: of the iteration
-  bool after;                                       // after the loop
+  struct subscript grid[MAX_GRID], loop[MAX_LOOPS]; // block index; loop: iteration index
+  bool after;                                       // the code after the loop
   int64_t id;
 };
 struct step { // one element of one result of a node
@@ -186,14 +187,14 @@ bool subscript_chosen(const struct prover *p, struct subscript s); // whether it
 // Element `at` of an array of n dimensions; subscripts may be data-dependent.
 struct term *unfold_element(const struct step *w, int array, const struct subscript *at, int n);
 struct term *unfold_chosen(const struct step *w);                       // RULE_AT
-struct term *unfold_index(const struct step *w, struct subscript flat); // element `flat` of all indices if it is data-dependent, else NULL
+struct term *unfold_index(const struct step *w, struct subscript flat); // if `flat` is data-dependent: that element of all indices, else NULL
 
 // ---- prove_term.c ----
 struct term *term_new(struct prover *p, enum term_kind kind, struct term *x, struct term *y);
 struct term *term_ratio(struct prover *p, whole n, whole d);
 struct term *term_constant(struct prover *p, double c);
 struct term *term_map(struct prover *p, const struct node *n, struct term *x, struct term *y); // elementwise; y may be NULL
-// The sum over `over`, whose digits the body may use; by cases if the body needs digits to have values.
+// The sum over `over`, whose digits the body may use. If the body needs the value of a digit, the sum is by cases.
 typedef struct term *(*term_body)(const void *arg);
 struct term *term_sum(struct prover *p, struct subscript over, term_body body, const void *arg);
 struct term *term_max(struct prover *p, struct subscript over, struct term *x);

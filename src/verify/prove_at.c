@@ -1,10 +1,10 @@
-// Elements at data-dependent indices. Such an index is an opaque number t inside a subscript. On the way to an input, a digit stands for t and passes
-// through every operator that keeps the dimension whole. Then x[.., t, ..] is F(t, e): F is an unknown function and e an element, at the other
+// Elements at data-dependent indices. Such an index is an opaque number t inside a subscript. On the way to an input, a digit represents t and passes
+// through every operator that keeps the dimension whole. Then x[.., t, ..] is F(t, e). F is an unknown function. e is an element, at the other
 // subscripts, of an array that occurs nowhere else. For the actual x such F and e exist, because t and the other subscripts determine the element. So
 // an identity for all F and e holds for x.
 //
-// An updated state, and the result of topk, are separate arrays. Two are the same array if both graphs make them with the same operators from the
-// same inputs. Updates and topk of blocks are not decided.
+// An updated state and the result of topk are separate arrays. Two of them are the same array if both graphs compute them with the same operators
+// from the same inputs. Updates and topk inside blocks are not decided.
 #include "verify/prove.h"
 
 #include <string.h>
@@ -57,7 +57,7 @@ struct term *unfold_element(const struct step *w, int array, const struct subscr
 
 // ---- gather ----
 
-// The digit that stands for the number t below that extent.
+// The digit of this extent that represents the number t.
 static int digit_of(struct prover *p, struct term *t, int64_t extent)
 {
   for (int i = 0; i < p->ndigits; i++)
@@ -67,7 +67,7 @@ static int digit_of(struct prover *p, struct term *t, int64_t extent)
   return d;
 }
 
-// A read of rows `at` right after a write to rows `at`, which are all different, gives the written values.
+// Whether w reads rows `at` directly after a write to rows `at`, which are distinct. Such a read gives the written values.
 static bool forwarded(const struct step *w, const struct node *update)
 {
   return node_has(update, WRITES_SLICES) && update->in[1] == w->n->in[1] && update->a.dim == w->n->a.dim &&
@@ -101,7 +101,7 @@ static int inputs_before(const struct graph *g, const struct node *n)
   return k;
 }
 
-// Whether tensor t of g is made with the same operators from the same inputs as tensor u of h.
+// Whether tensor t of g is computed with the same operators from the same inputs as tensor u of h.
 static bool same_made(struct prover *p, const struct graph *g, int t, const struct graph *h, int u)
 {
   const struct node *n = &g->nodes[g->tensors[t].node], *m = &h->nodes[h->tensors[u].node];
@@ -115,8 +115,8 @@ static bool same_made(struct prover *p, const struct graph *g, int t, const stru
   return true;
 }
 
-// Names of inputs identify a separate array only outside of blocks: inside, an element also depends on the block, the iteration and what the iterators
-// read.
+// A result as a separate array. Inside a block, names of inputs do not identify it: an element also depends on the block, the iteration and the data
+// that iterators read.
 static struct term *made(const struct step *w)
 {
   struct prover *p = w->p;

@@ -136,7 +136,7 @@ const struct atom *atom_make(struct prover *p, struct atom a)
 
 bool atom_has(const struct atom *a, int d) { return a->nfree && bsearch(&d, a->free, (size_t)a->nfree, sizeof d, ascending) != NULL; }
 
-// ---- renaming: digit u (followed by v, where v >= 0) becomes digit w; u = NUMBER: so does the number 0 below w's extent ----
+// ---- renaming: digit u, followed by v if v >= 0, becomes digit w. If u is NUMBER, the number 0 below w's extent becomes w ----
 
 enum { NUMBER = -1 };
 struct renaming {
@@ -148,7 +148,7 @@ static const struct atom *rename_atom(struct prover *p, const struct atom *a, co
 static struct monomial rename_monomial(struct prover *p, const struct monomial *m, const struct renaming *r)
 {
   struct monomial x = *m;
-  if (among(r->u, m->nbound, m->bound)) return x; // a different digit with that name
+  if (among(r->u, m->nbound, m->bound)) return x; // another digit of the same name
   x.f = arena_copy(p->mem, m->f, sizeof *m->f * (size_t)m->nfactors), x.factors_cap = m->nfactors;
   for (int i = 0; i < x.nfactors; i++) x.f[i].a = rename_atom(p, x.f[i].a, r);
   x.hash = monomial_hash(p, &x);
@@ -197,7 +197,7 @@ struct monomial monomial_renew(struct prover *p, const struct monomial *m, int d
 
 static bool is_whole(const struct prover *p, const struct verify_piece *x) { return x->extent == p->digits[x->digit].extent; }
 
-// Whether v follows u, both whole, wherever either occurs free.
+// Whether v follows u, both whole, wherever u or v occurs free.
 static bool side_by_side(const struct prover *p, const struct atom *a, int u, int v)
 {
   for (int i = 0; i < a->nat; i++)
@@ -220,7 +220,7 @@ static bool side_by_side(const struct prover *p, const struct atom *a, int u, in
   return true;
 }
 
-// The digit after the first free u in a; -1: none, or no digit.
+// The digit after the first free u in a. -1: u does not occur, or no digit follows.
 static int follower(const struct atom *a, int u)
 {
   for (int i = 0; i < a->nat; i++)

@@ -38,7 +38,7 @@ static bool same_branch(struct prover *p, const struct branch *a, const struct b
   return x.hash == y.hash && monomial_same(p, &x, &y);
 }
 
-// Whether a is never below b. Digits with the same name in both have the same values.
+// Whether a is never below b. Digits of the same name in both have the same values.
 static bool above(struct prover *p, const struct branch *a, const struct branch *b)
 {
   if (same_branch(p, a, b)) return true;
@@ -104,7 +104,7 @@ static bool share(struct prover *p, struct branches *s, const struct form **shif
 
 static bool plain(const struct factor *f, enum verify_atom_kind kind) { return f->a->kind == kind && ratio_is(f->e, 1); }
 
-// A monomial c u max(..) or c u |x| |y| .. with c > 0 and u not negative: the factor, or the number of absolute values.
+// For a monomial c u max(..) or c u |x| |y| .. with c > 0 and u not negative: returns the factor max(..), or NULL with the number of absolute values.
 static const struct factor *maximum_in(struct prover *p, const struct monomial *m, int *bars)
 {
   const struct factor *max = NULL;

@@ -1,10 +1,9 @@
-// Sums and products of forms. Everything that distributes is multiplied out, so that a form is a sum of monomials; a
-// sum's digits are bound by each of its monomials. A monomial is in order when
+// Sums and products of forms. Everything that distributes is multiplied out, so a form is a sum of monomials. The digits of a sum are bound by each
+// of its monomials. A normalized monomial has these properties:
 //   - no base or absolute value in it has an exponent that can be multiplied out,
 //   - every bound digit occurs (one that does not is a factor: its extent), and
 //   - no two bound digits always occur side by side in the same order (they are one digit of the product's range).
-// A digit that has to be cut for a case is cut before the term that binds it is complete, so that no form knows it
-// whole.
+// A digit that must be split for a case is split before the term that binds it is complete, so no form contains the unsplit digit.
 #include "verify/prove.h"
 
 enum { MOST_MONOMIALS = 3000, MOST_FACTORS = 64 };
@@ -38,7 +37,7 @@ void monomial_factor(struct prover *p, struct monomial *m, const struct atom *a,
   }
 }
 
-// How much of a factor's exponent can be multiplied out: |x|^2 is x^2, and max(x, 0)^2 is x max(x, 0).
+// The part of a factor's exponent that can be multiplied out: |x|^2 is x^2, and max(x, 0)^2 is x max(x, 0).
 static whole expandable(const struct factor *f)
 {
   if (atom_ramp(f->a)) return f->e.d == 1 && f->e.n > 1 ? f->e.n - 1 : 0;
@@ -72,7 +71,7 @@ static void add_all(struct prover *p, struct form *f, const struct form *x)
 static void bind_one(struct prover *p, struct monomial *m, int digit)
 {
   for (int i = 0; i < m->nbound; i++)
-    if (m->bound[i] == digit) monomial_rename(p, m, i); // a different digit with that name
+    if (m->bound[i] == digit) monomial_rename(p, m, i); // another digit of the same name
   PUSH(p->mem, m->bound, m->nbound, m->bound_cap) = digit;
 }
 

@@ -18,7 +18,7 @@ static void add_extent(struct extents *s, int64_t e)
   if (s->n < MOST_EXTENTS && e <= MOST_PARTS) s->e[s->n++] = e;
 }
 
-// Collects the extents of pieces in a that are the number 0.
+// Collects the extents of the pieces in a that are the number 0.
 static void firsts(struct extents *s, const struct atom *a)
 {
   if (!a->numbered) return;
@@ -37,7 +37,7 @@ static int find(struct prover *p, const struct form *f, const struct monomial *m
   return -1;
 }
 
-// Replaces the terms `varied` for each w by the sum over w of `varied`, if f has all of them.
+// If f has the terms `varied` for each w, replaces them by the sum over w of `varied`.
 static const struct form *replace(struct prover *p, const struct form *f, const struct monomial *varied, int w)
 {
   const struct form *r = f;

@@ -1,5 +1,5 @@
 // Digits and subscripts. Partitions, tiles, reshapes and repetitions split subscripts from the right, in row-major order. A boundary inside a digit
-// splits it into two parts, which form the digit again where they are adjacent. Adjacent parts are always joined, so an index has one representation.
+// splits it into two parts. Adjacent parts of a digit are always joined, so an index has one representation.
 #include "verify/prove.h"
 
 enum { MOST_PIECES = 40, MOST_LOOKED_AT = 1000 };
@@ -51,7 +51,7 @@ static bool same_pieces(struct subscript s, struct subscript t)
   return same;
 }
 
-// A part of a composite whose pieces have changed is split again. False: it is already a piece.
+// If the pieces of a composite have changed, splits the part of it again. False: the part already is a piece.
 static bool put_composite(struct prove_index_builder *b, struct verify_piece x)
 {
   const struct digit d = b->p->digits[x.digit];
@@ -121,7 +121,7 @@ struct subscript subscript_rename(struct prover *p, struct subscript s, int u, i
   for (int i = 0; i < s.n; i++) {
     struct verify_piece x = s.p[i];
     if (u < 0 && x.digit == u && (x.at || x.extent != p->digits[w].extent))
-      ; // another number
+      ; // u is a number, and x is another one
     else if (u < 0 ? x.digit == u : x.digit == u && v >= 0)
       x = part_of(w, 1, p->digits[w].extent), i += u >= 0;
     else if (x.digit == u)
@@ -154,7 +154,7 @@ bool subscript_composite(const struct prover *p, struct subscript s)
   return false;
 }
 
-// Reuses the name of the same pieces if it was used recently.
+// Returns a recent composite of the same pieces, or a new one.
 static struct verify_piece composite(struct prover *p, struct subscript parts, int64_t extent)
 {
   for (int i = p->ndigits - 1; i >= 0 && i >= p->ndigits - MOST_LOOKED_AT; i--)
@@ -164,7 +164,7 @@ static struct verify_piece composite(struct prover *p, struct subscript parts, i
   return part_of(w, 1, extent);
 }
 
-// Splits off the low part, of extent `rest`, of the last piece of s, or of the last pieces together.
+// Splits off the low part of s, of extent `rest`. It may end inside the last piece or span several pieces.
 static bool cut_last(struct prover *p, struct subscript s, int64_t rest, struct prove_index_builder *h, struct prove_index_builder *l)
 {
   int64_t n = 1;

@@ -2,7 +2,7 @@
 //
 // A running maximum m_i is the maximum of its argument over iterations up to i. Within the loop the only law used is that equal arguments in equal
 // loops give equal maxima. After the loop it is the maximum over all iterations. An accumulator that is rescaled by exp(change), where change is m
-// before the iteration minus m now, is solved by induction over the iterations. With a_0 = x_0 and a_i = a_(i-1) exp(m_(i-1) - m_i) + x_i,
+// before the iteration minus m after it, is solved by induction over the iterations. With a_0 = x_0 and a_i = a_(i-1) exp(m_(i-1) - m_i) + x_i,
 //  a_i exp(m_i) = sum of x_j exp(m_j) over j <= i,
 // so after the loop a = exp(-m) * sum of x_j exp(m_j) over all iterations. Other factors are not solved.
 #include "verify/prove.h"
@@ -12,7 +12,7 @@
 struct loop {
   const struct step *w;
   struct subscript at[MAX_DIMS], loop[MAX_LOOPS]; // of the argument; of the iteration
-  const struct term *change;                      // of the factor, found by the body
+  const struct term *change;                      // argument of exp in the factor, set by the body
 };
 
 static const struct shape *shape(const struct step *w, int t) { return &w->s->g->tensors[t].shape; }
@@ -27,7 +27,7 @@ static struct scope *iteration(const struct loop *l)
   return s;
 }
 
-// The iterations that contribute to an element: digits to sum over, in *over; the other digits are pieces of its subscript.
+// Finds the iterations that contribute to an element. *over gets digits to sum over; the other axes get pieces of the subscript.
 static bool iterations(struct loop *l, struct subscript *over)
 {
   const struct step *w = l->w;
@@ -48,7 +48,7 @@ static bool iterations(struct loop *l, struct subscript *over)
   return true;
 }
 
-// x_j exp(m_j); records which maximum's change is the factor.
+// x_j exp(m_j). Records the change in whose exp the factor is.
 static struct term *unscaled(struct loop *l, const struct scope *s, struct term *x)
 {
   struct prover *p = l->w->p;
@@ -94,7 +94,7 @@ static struct term *summed(struct loop *l, struct subscript over)
 
 // ---- running maxima ----
 
-// Inside the loop: the argument in any iteration, and the current iteration.
+// The running maximum inside the loop: its argument in any iteration, and the current iteration.
 static struct term *so_far(const struct step *w)
 {
   struct prover *p = w->p;

@@ -1,4 +1,4 @@
-// Terms -> forms. A digit that must be split for a case is split before the term that binds it is complete, so no form contains it whole.
+// Terms -> forms. A digit that must be split for a case is split before the term that binds it is complete, so no form contains the unsplit digit.
 #include "verify/prove.h"
 
 #include <math.h>
@@ -56,9 +56,8 @@ static struct form *unknown(struct prover *p, enum op op, const struct form *x, 
   return form_atom(p, a, (struct ratio){1, 1});
 }
 
-// A canonical choice between x and -x. The coefficients that decide do not depend on digit names, so forms that differ only in names get the same
-// choice: they are the coefficients of the monomials with the least hash. If they cancel, the sign is 1. That can lose proofs but not make wrong
-// ones.
+// A canonical choice between x and -x: the sign of the coefficients of the monomials with the least hash. These do not depend on digit names, so
+// forms that differ only in names get the same choice. If they cancel, the sign is 1. That may lose proofs but cannot make wrong ones.
 static int leading_sign(struct prover *p, const struct form *x)
 {
   struct ratio c = {0, 1};
@@ -71,7 +70,7 @@ static int leading_sign(struct prover *p, const struct form *x)
   return ratio_floor(c) < 0 ? -1 : 1;
 }
 
-// f(-x) = parity f(x): one argument represents x and -x.
+// An opaque function with f(-x) = parity f(x): one argument represents x and -x.
 static struct form *of_parity(struct prover *p, enum op op, const struct form *x, int parity)
 {
   if (!x || p->why) return NULL;
@@ -109,7 +108,7 @@ static const struct form *of_max(struct prover *p, struct term *t)
   return x ? form_max(p, &(struct branches){.n = 1, .b = &(struct branch){x, d.n, d.d}}) : NULL;
 }
 
-// The second argument fixes the order of the loop's axes; it is an element of an array that no graph has.
+// The second argument fixes the order of the loop's axes. It is an element of an array that is in no graph.
 static struct form *of_running(struct prover *p, struct term *t)
 {
   enum { NO_ARRAY = -1 };
@@ -138,8 +137,8 @@ static struct form *of_product(struct prover *p, struct term *t)
   return r;
 }
 
-// Quotients, roots and logarithms of a product are computed by its factors before these are multiplied out, since a multiplied sum has no factors
-// left.
+// Quotients, roots and logarithms of a product are computed by its factors before these are multiplied out. A sum that was multiplied out has no
+// factors.
 static const struct form *inverse_of(struct prover *p, struct term *t)
 {
   if (t->kind != TERM_MUL) return form_inverse(p, form_of(p, t));

@@ -1,6 +1,6 @@
 // Whether two forms are equal up to the names of bound digits, the order of factors and the order of monomials. A positive answer is a proof: it
-// gives a one-to-one pairing of bound digits with equal ranges that are bound at corresponding places. Factors and monomials with equal hashes are
-// paired by trial. Inside an atom the first pairing that fits is kept, so a negative answer may be wrong if two digits of a sum are alike.
+// pairs each bound digit with one of equal range that is bound at the corresponding place. Factors and monomials with equal hashes are paired by
+// trial. Inside an atom the first pairing that fits is kept, so a negative answer may be wrong if a sum has two similar digits.
 #include "verify/prove.h"
 
 enum { MOST_NAMES = 200 };
@@ -108,7 +108,7 @@ static bool atoms(struct matching *m, const struct atom *a, const struct atom *b
 
 static bool same_ratio(struct ratio x, struct ratio y) { return x.n == y.n && x.d == y.d; }
 
-// The factor to pair after i: elements of arrays come first, since they leave the fewest choices.
+// The factor to pair after i. Elements of arrays come first, since they have the fewest candidates.
 static int next_factor(const struct monomial *a, int i)
 {
   for (i++; i < 2 * a->nfactors; i++)

@@ -1,6 +1,6 @@
-// Maxima and absolute values of forms. A maximum is an atom over branches without a common nonnegative factor. A maximum of two is that of a sum and
-// 0, or is expressed by absolute values, which are atoms over other atoms only: |x y| is |x| |y|, and |x + y| is 2 max(x + y, 0) - x - y. So a chain
-// of relu does not grow with its length.
+// Maxima and absolute values of forms. A maximum is an atom over branches without a common nonnegative factor. A maximum of two is written as a sum
+// and a maximum with 0, or by absolute values. Absolute values are atoms over other atoms only: |x y| is |x| |y|, and |x + y| is 2 max(x + y, 0) - x
+// - y. So a chain of relu does not grow with its length.
 #include "verify/prove.h"
 
 static const struct ratio ONE = {1, 1}, MINUS_ONE = {-1, 1}, HALF = {1, 2};
@@ -79,7 +79,7 @@ static const struct form *split_abs(struct prover *p, const struct split *s)
 
 // ---- maxima ----
 
-// All monomials of all branches, each bound as in its branch, to find common factors.
+// All monomials of all branches with their bound digits, as one form, in which common factors are looked for.
 static struct form together(struct prover *p, const struct branches *s)
 {
   struct form f = {0};
@@ -127,8 +127,8 @@ static const struct form *maximum_atom(struct prover *p, const struct branches *
   return p->why ? NULL : form_atom(p, a, ONE);
 }
 
-// With x - y = c u rest: the smaller one by the sign of c, plus |c| u max(rest, 0). If the sign of u is unknown, or there is no sum, (x + y + |x -
-// y|) / 2.
+// The larger of x and y. With x - y = c u rest, it is the smaller one by the sign of c, plus |c| u max(rest, 0). If the sign of u is unknown, or x -
+// y has no rest, it is (x + y + |x - y|) / 2.
 static const struct form *larger_of(struct prover *p, const struct form *x, const struct form *y)
 {
   struct split s;

@@ -1,11 +1,10 @@
 // Quotients and exponentials of forms.
 //
-// A form is split into a number, its content (powers of atoms that divide every monomial and depend on no bound digit)
-// and the rest, whose leading coefficient is 1: f = c * content * rest. So 1/f is 1/c * 1/content * base(rest)^-1, and
-// forms that differ by a factor share their base.
+// A form is split into a number, its content (powers of atoms that divide every monomial and depend on no bound digit) and the rest, whose leading
+// coefficient is 1: f = c * content * rest. So 1/f is 1/c * 1/content * base(rest)^-1, and forms that differ by a factor share their base.
 #include "verify/prove.h"
 
-enum { MOST_ROUNDS = 100, MOST_POWER = 16, STEP = 16 }; // STEP: monomials looked at, as work
+enum { MOST_ROUNDS = 100, MOST_POWER = 16, STEP = 16 }; // STEP: monomials that are visited for one step of work
 
 static const struct ratio ONE_RATIO = {1, 1};
 
@@ -29,7 +28,7 @@ struct form *form_times(struct prover *p, const struct form *f, const struct ato
   return form_mul(p, f, &(struct form){.n = 1, .m = &m});
 }
 
-// The part of a power that is never negative.
+// The part of exponent e whose power of a is never negative.
 static struct ratio nonnegative_part(struct prover *p, const struct atom *a, struct ratio e)
 {
   if (!e.n || factor_sign(p, &(struct factor){a, e})) return e;
@@ -53,7 +52,7 @@ bool form_common(struct prover *p, const struct form *f, enum common which, stru
   return false;
 }
 
-// Moves the content, or only its denominators, out of f.
+// Moves the common factors of this kind from f to the content.
 static const struct form *extract(struct prover *p, const struct form *f, enum common which, struct monomial *content)
 {
   struct factor x;

@@ -1,6 +1,6 @@
-// Roots and logarithms of forms, by the factors of c * content * rest. Both use the absolute value, so they are defined for all numbers, and a
-// product's root (logarithm) is the product (sum) of its factors'. Graphs contain them only where the meaning is the same. A factor of unknown sign
-// stays inside with the others of its kind, since only their product is known to be nonnegative: sqrt(x y)^2 is x y.
+// Roots and logarithms of forms, by the factors of c * content * rest. Both use the absolute value, so they are defined for all numbers. The root
+// (logarithm) of a product is the product (sum) of the roots (logarithms) of its factors. A term becomes such a form only where the meaning is the
+// same. Factors of unknown sign stay inside together, since only their product is known to be nonnegative: sqrt(x y)^2 is x y.
 //
 // A positive number is split into powers of primes.
 #include "verify/prove.h"
@@ -48,9 +48,9 @@ static void number_root(struct prover *p, struct monomial *m, struct ratio c, st
 struct outside {
   struct prover *p;
   struct split s;
-  bool strict;            // all factors moved out are positive, unless none stays inside
+  bool strict;            // all factors moved out are positive, or no factor stays inside
   int inside;             // number of factors that stay inside
-  const struct form *why; // one of them
+  const struct form *why; // a factor that stays inside
 };
 
 static enum sign content_sign(struct outside *o, int i) { return factor_sign(o->p, &o->s.content.f[i]); }
@@ -69,12 +69,12 @@ static bool split_outside(struct prover *p, const struct form *f, bool strict, s
     o->inside++, o->why = x->e.d == 1 && x->e.n % 2 ? form_alone(p, x->a) : NULL;
   }
   if (!form_is_one(o->s.rest) && !leaves(o, o->s.rest->sign)) o->inside++, o->why = o->s.rest;
-  // a factor that was moved out is not 0, or all factors are moved out: so the sign of a single factor inside is known
+  // If a factor stays inside, no factor moved out is 0. So a single factor inside has the sign of the whole form, which is not negative.
   if (o->inside == 1 && o->s.c.n > 0 && o->why && !p->why) form_assert(p, o->why);
   return !p->why;
 }
 
-// The part that stays inside: the sign of c, factors of the content, and the rest.
+// The form that stays inside: the sign of c, factors of the content, and the rest.
 static const struct form *inside(struct outside *o)
 {
   struct prover *p = o->p;

@@ -1,6 +1,6 @@
-// Which forms are never negative: by the signs of their parts, because |x| is at least x, or because a graph has a root or a logarithm of them. Such
-// a fact holds for all values of the digits that the graph reads it for, except for those of the output. It is stored as a branch, whose digit names
-// do not matter.
+// Decides which forms are never negative: by the signs of their parts, because |x| is at least x, or because a graph takes their root or logarithm.
+// Such a fact holds for all values of the digits that the graph binds, but not of the output's digits. It is stored as a branch, whose digit names do
+// not matter.
 #include "verify/prove.h"
 
 enum { MOST_FACTS = 64, MOST_LOOKED_AT = 40 };
@@ -23,7 +23,7 @@ static struct monomial fact_of(struct prover *p, const struct form *f)
   return branch_close(p, &(struct branch){f, d.n, d.d});
 }
 
-// Is f among the first n facts?
+// Whether f is among the first n facts.
 static bool asserted(struct prover *p, const struct form *f, int n)
 {
   if (!n || p->why) return false;
@@ -67,7 +67,7 @@ static enum sign monomial_sign(struct prover *p, const struct monomial *m)
 
 static struct form lone(const struct monomial *m) { return (struct form){.n = 1, .m = (struct monomial *)m}; }
 
-// A monomial c u |x| or c u max(x, 0): gives c u x, and whether it is the first kind.
+// For a monomial c u |x| or c u max(x, 0), returns c u x. *bars: it is the first kind. NULL: it is neither.
 static struct form *without_bars(struct prover *p, const struct monomial *m, bool *bars)
 {
   struct form f = lone(m);
@@ -80,7 +80,7 @@ static struct form *without_bars(struct prover *p, const struct monomial *m, boo
   return NULL;
 }
 
-// The multiplicity of the first monomial of x in f.
+// The factor by which the first monomial of x occurs in f; 0 if it does not.
 static struct ratio share(struct prover *p, const struct form *f, const struct form *x)
 {
   for (int i = 0; i < f->n; i++)
@@ -88,7 +88,7 @@ static struct ratio share(struct prover *p, const struct form *f, const struct f
   return (struct ratio){0, 1};
 }
 
-// Removes c u (|x| + r x), -1 <= r <= 1, or c u (max(x, 0) + r x), -1 <= r <= 0, with u nonnegative, from f, if that makes f smaller.
+// If f contains c u (|x| + r x), -1 <= r <= 1, or c u (max(x, 0) + r x), -1 <= r <= 0, with c u nonnegative: f without it, if that is smaller.
 static const struct form *without_pair(struct prover *p, const struct form *f)
 {
   for (int i = 0; i < f->n && !p->why; i++) {

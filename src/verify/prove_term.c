@@ -80,7 +80,7 @@ static struct term *smaller(struct prover *p, struct term *x, struct term *y)
   return negative(p, term_new(p, TERM_LARGER, negative(p, x), negative(p, y)));
 }
 
-// With a bound that may be infinite, that is, absent.
+// x, or the larger of x and lo. A lower bound of -infinity means that there is none.
 static struct term *at_least(struct prover *p, struct term *x, double lo)
 {
   return isinf(lo) && lo < 0 ? x : term_new(p, TERM_LARGER, x, term_constant(p, lo));

@@ -1,5 +1,5 @@
 // Graphs -> terms. An element of a tensor, given by its subscripts, is traced to elements of inputs by each operator's definition in src/eval/. A
-// saver's block is a piece of the subscript; an iterator combines block, iteration and position in the tile. Elements are memoized.
+// piece of the subscript selects the block of a saver. An iterator combines block, iteration and position in the tile. Elements are memoized.
 #include "verify/prove.h"
 
 #include <string.h>
@@ -79,7 +79,7 @@ struct prove_unfold_product { // pair number i of [A1 A2] [B1; B2]
   struct subscript k;
 };
 
-// Subscripts of a factor of a product: batch dimensions broadcast, the last two are given.
+// The element of a factor of a product at these rows and columns. Batch dimensions broadcast.
 static struct term *side(const struct step *w, int x, struct subscript row, struct subscript col)
 {
   const struct shape *s = shape(w, x);
@@ -123,7 +123,7 @@ static struct term *fold_body(const void *arg)
   return unfold(a->w->p, a->w->s, a->w->n->in[0], a->at);
 }
 
-// Every result reduces `len` adjacent elements.
+// The reduction of `len` adjacent elements.
 static struct term *reduction(const struct step *w)
 {
   const struct node *n = w->n;
@@ -158,7 +158,7 @@ static struct term *reshaped(const struct step *w)
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
-// The numeric value of a subscript; if it depends on a digit, that digit needs a value.
+// The numeric value of a subscript. If it depends on a digit, p->need becomes that digit and the result is false.
 static bool known(struct prover *p, struct subscript s, int64_t *value)
 {
   *value = 0;
@@ -192,7 +192,7 @@ static bool views_input(const struct graph *g, int t)
   return n->op == OP_INPUT || ((rule == RULE_VIEW || rule == RULE_SPLIT) && views_input(g, n->in[0]));
 }
 
-// An element of a slice of an input is an element of a separate array; equal slices in both graphs are the same array.
+// An element of a slice of an input as an element of a separate array. Equal slices in both graphs are the same array.
 static struct term *cut_element(const struct step *w)
 {
   struct unfolder *u = unfolder(w->p);
@@ -202,7 +202,7 @@ static struct term *cut_element(const struct step *w)
   return unfold_element(w, CUT_ARRAYS + i, w->at, shape(w, w->t)->n);
 }
 
-// The index in the slice needs a value, unless the slice is one of equal parts.
+// An element of a slice. The position in the slice needs a value, unless the slice is one of equal parts.
 static struct term *sliced(const struct step *w)
 {
   const struct attrs *a = &w->n->a;
@@ -259,7 +259,7 @@ static struct term *part(const struct step *w)
 
 static struct term *input(const struct step *w) { return unfold_element(w, count_before(w->s->g, w->n, OP_INPUT), w->at, shape(w, w->t)->n); }
 
-// A reshape of a dimension that all have, so that elements do not depend on the shape.
+// The index of an element as one subscript over all dimensions, so it does not depend on how the shape groups them.
 static struct term *index_number(const struct step *w)
 {
   struct subscript flat = {0};

@@ -1,20 +1,20 @@
 // Evaluates both graphs on the same real inputs in float64 and float32. The error of a graph in float64 is estimated from the deviation of its
 // float32 result: the rounding errors differ by a factor of about 2^29. If values of the two graphs differ by far more than both errors, the graphs
-// are different functions of real numbers, unless other rounding moves one value over a jump. This is the evidence of a difference
-// where fields give roots, maxima or opaque functions another meaning.
+// are different functions of real numbers. Values near a jump are excluded: they change with the rounding. This is the evidence of a difference where
+// fields give roots, maxima or opaque functions another meaning.
 #include "base/memory.h"
 #include "verify/proof.h"
 
 #include <fenv.h>
 #include <math.h>
 
-static const double FACTOR = 0x1p-29 * 64;         // error in float64 relative to that in float32, with a margin
+static const double FACTOR = 0x1p-29 * 64;         // error in float64 as a multiple of that in float32, with a margin
 static const double LEAST = 0x1p-44;               // relative to the largest value of a tensor: least error assumed
 enum { KINDS = 4, MOST_DRAWS = 32, ENOUGH = 512 }; // ENOUGH: elements of each output, if that is cheap
 static const int64_t CHEAP = 4000000;              // field operations of all draws after the first four
 
-// Inputs of the four kinds of draws: normal; positive, so that roots and logarithms are defined; small, so that exponentials stay finite in float32.
-// Small graphs get more draws, since a difference may occur for some signs only.
+// Inputs of the four kinds of draws: normal or positive numbers, each at two scales. Roots and logarithms of positive numbers are defined.
+// Exponentials of small numbers stay finite in float32. Small graphs get more draws, since a difference may occur for some signs only.
 static double drawn(int draw, double x)
 {
   static const struct {
@@ -29,8 +29,8 @@ enum { TURNS = 5, CLOSE = 4 };
 struct runs { // outputs of one graph
   double **wide;
   float **narrow;
-  // As `wide`, with everything rounded up or down and constants moved (nudge), and the last one with nearly equal numbers taken as equal. Made when
-  // they are needed.
+  // The float64 results with everything rounded up or down and constants moved (nudge). In the last one, CLOSE, nearly equal numbers compare equal
+  // instead. Computed on demand.
   double **turned[TURNS];
 };
 
@@ -56,7 +56,7 @@ static void *const *inputs(struct arena *mem, const struct graph *g, bool narrow
       continue;
     }
     for (int64_t k = 0; k < size; k++) {
-      float x = (float)drawn(draw, rng_normal(&r)); // a number that both types represent
+      float x = (float)drawn(draw, rng_normal(&r)); // a number that both types can represent
       if (narrow)
         ((float *)p[i])[k] = x;
       else
@@ -76,7 +76,7 @@ struct compared {
   struct verify_place *where;
 };
 
-// Elements of output i behind its run-time extents may be any numbers, so they do not count.
+// Sets elements of output i beyond its run-time extents to NaN. They may be any numbers, so they are not compared.
 static void leave_padding(const struct compared *c, int i, const struct extent_values *now, double *y)
 {
   const struct tensor *t = &c->g[0]->tensors[c->outs[i]];
@@ -113,8 +113,8 @@ static int evaluate(struct arena *mem, const struct compared *c, int side, int d
 
 static void round_as_before(void *was) { fesetround(*(const int *)was); }
 
-// A constant such as 0.1 is not its double, so it moves to a double next to it: in the first two turns as everything is rounded, in
-// the others each up or down, oppositely in both.
+// Moves each constant that its double does not represent exactly, such as 0.1, to an adjacent double. In the first two turns it moves in the
+// direction of rounding. In the others, a hash chooses the direction of each constant, and turns 2 and 3 are opposite.
 static void nudge(struct graph *g, int turn, uint64_t *number)
 {
   for (int i = 0; i < g->nnodes; i++) {
@@ -127,7 +127,7 @@ static void nudge(struct graph *g, int turn, uint64_t *number)
   }
 }
 
-// Every result is NaN: an index is not defined.
+// Sets every result to NaN, because an index is not defined.
 static void undefine(struct arena *mem, const struct compared *c, double **out)
 {
   for (int i = 0; i < c->nout; i++) {
@@ -179,7 +179,7 @@ static double tolerance(const struct runs *x, const struct runs *y, int i, int64
   return FACTOR * error + LEAST * most;
 }
 
-// Rounding moves a value that is near a jump, of a comparison or of a floor, to the other side.
+// Whether element k keeps its value under all roundings. Rounding moves a value near a jump of a comparison or a floor to the other side.
 static bool stands(const struct runs *x, int i, int64_t k, double most)
 {
   for (int w = 0; w < TURNS; w++)
@@ -187,7 +187,7 @@ static bool stands(const struct runs *x, int i, int64_t k, double most)
   return true;
 }
 
-// NO: they do not differ.
+// NO: no element differs.
 static int differs(struct arena *mem, struct compared *c, int draw, struct runs *x, struct runs *y, struct err *e)
 {
   for (int i = 0; i < c->nout; i++) {
@@ -216,7 +216,7 @@ static bool enough(const struct compared *c, int64_t elements)
   return true;
 }
 
-// Two draws if they are enough.
+// Runs draws until every output has enough compared elements, and at least two.
 static enum numbers compare(struct arena *mem, struct compared *c, struct err *e)
 {
   int64_t ops = work_ops(c->g[0]) + work_ops(c->g[1]), draws = KINDS + MIN(MOST_DRAWS - KINDS, CHEAP / MAX(1, ops));

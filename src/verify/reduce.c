@@ -1,11 +1,11 @@
 // The same pair of graphs at small extents. Evaluation over a field costs as much as the program itself, and the theorem on exponentials needs few of
-// them (paper, section 5, Theorem 2; a softmax over s keys has about s^2). So tests use 2 or 3 for every grid, loop and tile factor of every index:
-// operators, loops, maps and accumulators all still have an effect. An extent of 1 would hide sums and transposes.
+// them (paper, section 5, Theorem 2; a softmax over s keys has about s^2). So tests use 2 or 3 for every grid, loop and tile factor of every index.
+// Operators, loops, maps and accumulators all still have an effect. An extent of 1 would hide sums and transposes.
 #include "verify/proof.h"
 
 static const int64_t LARGEST = 4096, LARGEST_TILE = 1 << 20;
 
-// The same extents on both sides of every input and output.
+// Constrains every input and output to the same extents on both sides.
 static bool join(struct system *s, const struct frame *a, const struct frame *b, int n, const int *ta, const int *tb)
 {
   for (int i = 0; i < n; i++) {
@@ -39,7 +39,7 @@ bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b
   return *sa && *sb;
 }
 
-// ---- tiles as they are ----
+// ---- full-size tiles ----
 
 static void fix_tiles(struct system *s, const struct frame *f)
 {
@@ -50,7 +50,7 @@ static void fix_tiles(struct system *s, const struct frame *f)
   }
 }
 
-// Elements that one iteration of the loop axis takes; 0: it traverses nothing.
+// Elements that one iteration of the loop axis reads along a dimension. 0: no iterator is divided by the axis.
 static int64_t tile_along(const struct graph *b, int axis)
 {
   for (int i = 0; i < b->nnodes; i++) {
@@ -60,8 +60,8 @@ static int64_t tile_along(const struct graph *b, int axis)
   return 0;
 }
 
-// The least number of iterations, or blocks, in which a kernel that takes `step` elements at a time continues once, and has a remainder if it has one
-// at full size.
+// The least number of iterations, or blocks, with which a kernel that takes `step` elements at a time takes more than one step. Its last step is
+// partial if and only if it is partial at full size.
 static int64_t fewest_iterations(int64_t loop, int64_t tile, int64_t step)
 {
   for (int64_t n = 2; tile && n < loop; n++)
@@ -69,7 +69,7 @@ static int64_t fewest_iterations(int64_t loop, int64_t tile, int64_t step)
   return loop;
 }
 
-// Columns that each block along the grid axis saves; 0: it saves other rows, or nothing different.
+// Columns that each block along the grid axis saves. 0: the axis does not divide the columns.
 static int64_t columns_along(const struct graph *b, int axis)
 {
   for (int i = 0; i < b->nnodes; i++) {

@@ -1,11 +1,11 @@
-// Constraints on the extents of a graph, one function for each index rule: the equations behind ir/infer.c. Every extent of every tensor at every
-// level is a variable, and so is every axis; extents of 1 stay 1.
+// Constraints on the extents of a graph, one function for each index rule: the equations of ir/infer.c. Every extent of every tensor at every level
+// is a variable, and so is every axis. Extents of 1 stay 1.
 #include "verify/proof.h"
 
 static int64_t extent(const struct frame *f, int t, int d) { return f->g->tensors[t].shape.d[d]; }
 static int rank(const struct frame *f, int t) { return f->g->tensors[t].shape.n; }
 
-// Right-aligned: x's extents are t's where they agree.
+// Right-aligned dimensions of equal extent in x and t stay equal.
 static void broadcast(struct system *s, const struct frame *f, int x, int t)
 {
   int shift = rank(f, t) - rank(f, x);
@@ -45,7 +45,7 @@ static void reduction(struct system *s, struct frame *f, int i)
   f->attr[i] = group;
 }
 
-// Groups of adjacent extents with the same product; extents of 1 belong to no group.
+// Each group of adjacent extents keeps the same product on both sides. Extents of 1 belong to no group.
 static void reshape(struct system *s, const struct frame *f, int x, int t)
 {
   int i = 0, j = 0;
@@ -64,7 +64,7 @@ static void reshape(struct system *s, const struct frame *f, int x, int t)
   }
 }
 
-// Start, end and extent are multiples of a unit, which may become smaller.
+// Start, end and extent are multiples of a unit, which may be reduced.
 static void slice(struct system *s, struct frame *f, int i)
 {
   const struct node *n = &f->g->nodes[i];
@@ -117,7 +117,7 @@ static void split(struct system *s, const struct frame *f, const struct node *n)
   }
 }
 
-// The indexed dimension keeps its extent, because the range of the indices is fixed.
+// The indexed dimension keeps its extent, because the indices keep their range.
 static void choice(struct system *s, const struct frame *f, const struct node *n)
 {
   const int x = n->in[0], at = n->in[1], dim = n->a.dim;
@@ -150,7 +150,7 @@ static void accumulator(struct system *s, struct frame *f, int i)
   }
 }
 
-// The outer tensor is the tile times the axes that divide or join it.
+// The extent of the outer tensor is that of the tile times the axes that divide or join it.
 static void border(struct system *s, const struct frame *f, int outer, const struct frame *sub, const struct node *n, int tile)
 {
   const int8_t *grid = n->op == OP_ITER ? n->a.imap : n->a.omap;
@@ -174,7 +174,7 @@ static unsigned varies(const struct graph *g, const struct node *n, const unsign
   return m;
 }
 
-// A sum over iterations of a loop-invariant value is a multiple, so the number of iterations is part of the meaning.
+// A sum of a loop-invariant value over iterations is a multiple of it. Its factor, the number of iterations, must not change.
 static void pin_repeated_sums(struct system *s, const struct frame *sub)
 {
   const struct graph *g = sub->g;

@@ -1,8 +1,8 @@
 // Chooses small values for the extents. Union-find forms classes of extents that must be equal. The other constraints are products (a tensor is its
 // tile times the axes that divide it; both sides of a reshape) and sums (concatenation). Products that define the same class are compared first:
-// common factors cancel, and two single variables that remain become one class. So the 16 of a reshape is known to be the 16 blocks that made it.
-// Then every free class gets a small value, and values grow by least common multiples until all constraints hold. The result is only a proposal,
-// which shape inference checks on the rebuilt graphs.
+// common factors cancel, and two single variables that remain become one class. For example, the 16 of a reshape becomes the 16 blocks of the
+// tensor's grid axis. Then every free class gets a small value, and values grow by least common multiples until all constraints hold. The result is
+// only a proposal, which shape inference checks on the rebuilt graphs.
 #include "verify/proof.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ void shrink_product(struct system *s, int nl, const int *l, int nr, const int *r
   PUSH(s->mem, s->products, s->nproducts, s->products_cap) = p;
 }
 
-// Reduces to roots, drops ones and cancels common factors. Two single variables that remain become one class: true.
+// Replaces variables by their roots, drops ones and cancels common factors. True: two single variables remained and became one class.
 static bool simplify(struct system *s, struct verify_product *p)
 {
   for (int side = 0; side < 2; side++) {
@@ -83,8 +83,8 @@ static struct verify_product turned(const struct verify_product *p)
   return r;
 }
 
-// Pairs factors with the same full value on both sides into one class. This is a proposal like the rest, but keeps extents small if two views split
-// an index alike.
+// Pairs factors with the same full value on both sides into one class. This is only a proposal too, but it keeps extents small if two views split an
+// index alike.
 static bool pair_up(struct system *s, const struct verify_product *p)
 {
   int found = 0, n = p->n[0];
@@ -102,7 +102,7 @@ static bool pair_up(struct system *s, const struct verify_product *p)
   return true;
 }
 
-// Two products that define one class have equal right sides.
+// Two products that define one class have equal other sides, which are simplified.
 static bool compare(struct system *s, const struct verify_product *a, const struct verify_product *b, bool guess)
 {
   for (int turn = 0; turn < 4; turn++) {

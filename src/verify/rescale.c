@@ -1,6 +1,6 @@
-// A mean may be written as a sum times 1/n. At reduced extents the sum has n' elements, so the constant must be 1/n'. For every tensor this collects
-// the number of elements summed before it, at full size and reduced; consecutive reductions (a tile, then the loop, then the blocks) multiply. A
-// constant is replaced if it equals 1/n or n of exactly one such count.
+// A mean may be written as a sum times 1/n. At reduced extents the sum has n' elements, so the constant must be 1/n'. For every tensor, the pass
+// collects the numbers of summed elements at full size and at reduced extents. Consecutive reductions (a tile, then the loop, then the blocks)
+// multiply. A constant is replaced if it equals 1/n or n of exactly one such number.
 #include "verify/proof.h"
 
 enum { FOLDS = 32 };
@@ -41,7 +41,7 @@ static void folded(struct folds *s, struct rescale_fold by)
 
 static int64_t extent(const struct graph *g, int t, int dim) { return g->tensors[t].shape.d[dim]; }
 
-// Number of argument elements for one result element, loops not counted.
+// Number of argument elements for one result element, without loops.
 static int64_t along(const struct graph *g, const struct node *n)
 {
   if (op_rows[n->op].rule == RULE_CONTRACT) return extent(g, n->in[0], g->tensors[n->in[0]].shape.n - 1);

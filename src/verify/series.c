@@ -1,6 +1,6 @@
-// One random test: both graphs get the same field elements, and every element of every output is compared (paper, section 5.2, which compares all
-// elements too). Inputs are new for every test and different for every tensor. 1/0 is 0, which keeps the laws but is not covered by the theorem, so
-// such a test is drawn again with another seed.
+// One random test: both graphs get the same field elements, and every element of every output is compared, as in the paper's section 5.2. Inputs are
+// new for every test and different for every tensor. 1/0 is 0. This keeps the laws, but the theorem does not cover it, so such a test is repeated
+// with another seed.
 #include "base/rational.h"
 #include "verify/proof.h"
 
@@ -9,7 +9,7 @@
 
 enum { REDRAWS = 16 };
 
-// Compares both parts if both sides have both.
+// Compares both parts if both sides have a q part.
 static bool agree(struct ffv x, struct ffv y) { return x.p == y.p && (x.q == y.q || ff_lost2(x, y)); }
 
 static const int *outputs(struct arena *mem, const struct graph *g, int *n)
@@ -114,7 +114,7 @@ static void one(void *arg, int i, int worker)
     o->v = trial_run(s->t, hash_mix(trial_seed(s->seed, i + s->at), (uint64_t)draw), &o->where, &o->e);
 }
 
-// In batches, so that a difference found early ends the series. The first difference counts, whichever thread found it.
+// Runs tests in batches, so a difference that is found early ends the series. The first difference counts, whichever thread found it.
 enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct verify_place *where, struct err *e)
 {
   struct arena mem = {0};

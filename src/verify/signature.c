@@ -1,5 +1,5 @@
-// Two graphs can be compared if inputs and outputs agree in number and, by position, in shape. Names and dtypes may differ: graphs are compared as
-// functions of exact numbers.
+// Two graphs can be compared if inputs and outputs agree in number and, by position, in shape. Inputs must also agree in the range of integers and in
+// being a state. Names and floating-point dtypes may differ: graphs are compared as functions of exact numbers.
 #include "verify/proof.h"
 
 static const char *named(char out[256], const struct graph *g, int t)

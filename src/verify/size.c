@@ -68,7 +68,7 @@ double value_roots(const struct value *x)
   return n;
 }
 
-// Puts both over the least common denominator; *nx and *ny get the new numerators.
+// Puts both over the least common denominator. *nx and *ny get the new numerators.
 static struct value common(struct bounder *b, const struct value *x, const struct value *y, struct size *nx, struct size *ny)
 {
   struct value r = *x;

@@ -1,4 +1,4 @@
-// Bounds for every tensor of a graph, in order. Meanings of operators come from their rows; block and thread graphs are entered as the interpreter
+// Bounds for every tensor of a graph, in order. The rows of op.def define the operators. Block and thread graphs are entered as the interpreter
 // enters them.
 #include "verify/law_size.h"
 #include "verify/value.h"
@@ -32,7 +32,7 @@ static struct value moved(const struct value *x, int n, const int *to)
   return r;
 }
 
-// Elements were moved, so the same position now has another denominator.
+// Elements were moved, so the denominator at one position differs from the argument's.
 static struct value renamed(const struct size_walk *w, struct value x)
 {
   x.id = 0;
@@ -43,7 +43,7 @@ static struct value renamed(const struct size_walk *w, struct value x)
   return x;
 }
 
-// Argument x of an elementwise operator with result t.
+// Argument x of an elementwise operator with result t, with its dimensions aligned to t.
 static struct value aligned(const struct size_walk *w, int x, int t)
 {
   int to[MAX_DIMS], shift = shape(w, t)->n - shape(w, x)->n;
@@ -85,7 +85,7 @@ static struct value divided(const struct size_walk *w, struct value x, struct va
 static struct value exponential(const struct size_walk *w, struct value x) { return value_exp(w->b, &x); }
 static struct value root(const struct size_walk *w, struct value x, unsigned mask) { return value_sqrt(w->b, &x, mask); }
 
-// One of the two, or an unknown function of them.
+// The bound on one of x and y, or on an unknown function of them.
 static struct value either(const struct size_walk *w, const struct node *n, struct value x, struct value y, bool maximum)
 {
   struct value r = value_either(w->b, &x, &y);
@@ -93,7 +93,7 @@ static struct value either(const struct size_walk *w, const struct node *n, stru
   return value_opaque(w->b, &r, MAX(applications(w, n->out), applications(w, n->in[0])));
 }
 
-// A sum or difference of an unknown function of x and of -x.
+// The bound on a sum or difference of f(x) and f(-x), for an unknown function f.
 static struct value of_both_signs(const struct size_walk *w, const struct node *n, struct value x)
 {
   struct value r = value_opaque(w->b, &x, 2 * MAX(applications(w, n->out), applications(w, n->in[0])));
@@ -202,7 +202,7 @@ static struct value concat(const struct size_walk *w, const struct node *n)
   return r;
 }
 
-// The sum over the iterations. Along an axis that fmap joins, a value that varies with the axis varies with the dimension.
+// The sum over the iterations. Along an axis that fmap joins, a value that varies with the axis then varies with the dimension.
 static struct value over_loops(const struct size_walk *w, const struct node *n, struct value x)
 {
   for (int l = 0; l < w->g->nloop; l++) {
@@ -260,7 +260,7 @@ static void enter(struct size_walk *w, const struct node *n)
   }
 }
 
-// A tile: a value that varies along a dimension varies with the loop axes that divide it.
+// The tile that an iterator loads. A value that varies along a dimension varies with the loop axes that divide it.
 static struct value tile(const struct size_walk *w, const struct node *n, struct value x)
 {
   for (int i = 0; i < x.ndens + x.nroots; i++) {

@@ -1,8 +1,8 @@
 // Chooses the tests for a pair of graphs, and draws conclusions from them.
 //
-// Each test over fields draws its primes. Maxima are opaque functions, which is sound for any meaning of the maximum. Random orders of the elements
-// would accept more, and wrong pairs too: a difference may show in one of exponentially many orders. Work is limited by counting operations and never
-// by time, so results do not depend on the machine.
+// Each test over fields draws its primes. Maxima are opaque functions, which is sound for any meaning of the maximum. A random order of the elements
+// would accept more pairs, and wrong ones too: a difference may show in only one of exponentially many orders. Work is limited by counts of
+// operations and never by time, so results do not depend on the machine.
 #include "verify/proof.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-// Static knowledge about an element of a tensor: numerator / product of denominators, where the numerator and each denominator are sums of terms
+// Static bounds on an element of a tensor as a fraction: numerator / product of denominators. The numerator and each denominator are sums of terms
 // polynomial * exp(fraction) (paper, section 5.1, Equation 2). Bounds hold for every element of the tensor. A denominator records the dimensions and
-// loop axes along which it varies: a sum along others keeps it, a sum along these multiplies all its values together.
+// loop axes along which it varies. A sum along these multiplies all its values together; a sum along others keeps it.
 #ifndef MICA_VALUE_H
 #define MICA_VALUE_H
 
@@ -12,7 +12,7 @@ struct den {
   int id;
   unsigned mask; // dimensions; LOOP_BIT + MAX_LOOPS * (level - BLOCK) + axis; CONTRACTED_BIT
   double power;
-  struct size one; // of its first power
+  struct size one; // for its first power
 };
 struct root { // a square root
   int id;
@@ -26,7 +26,7 @@ struct value {
   struct den den[DENS];
   struct root root[ROOTS];
 };
-struct bounder { // one traversal of a pair
+struct bounder { // state of one traversal of a pair
   int ids;
   struct bound *out;
 };

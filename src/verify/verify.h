@@ -41,24 +41,24 @@ struct verify_opts {
   bool no_proof; // only tests, to test the tests
 };
 
-// Full verification of two checked kernel graphs. Composites are allowed; a world is taken as all ranks together. Returns OK with c->finding set,
-// whatever it is. Errors: the graphs cannot be compared (other inputs or outputs), or a stop.
+// Fully verifies two checked kernel graphs. Composites are allowed. A world is compared as one program over all its ranks. Returns OK for every
+// finding, with c->finding set. Errors: the graphs cannot be compared (other inputs or outputs), or a stop.
 int verify_equal(const struct graph *a, const struct graph *b, const struct verify_opts *o, struct certificate *c, struct err *e);
 
-// The formal check: whether both graphs are equal by the laws of real arithmetic, exp and square roots, for all inputs on which both are defined, at
-// these extents, for any opaque functions. True is a proof (docs/theory.md). False says nothing about the graphs; `why` has the reason. Its work is
-// bounded and it uses no random numbers. Composites are allowed.
+// The formal check: whether both graphs are equal by the laws of real arithmetic, exp and square roots. It covers all inputs on which both are
+// defined and any opaque functions, at these extents. True is a proof (docs/theory.md). False says nothing about the graphs; `why` has the reason.
+// Its work is bounded, and it uses no random numbers. Composites are allowed.
 bool verify_prove(const struct graph *a, const struct graph *b, char why[160]);
 
-// Prints the certificate in a few lines, such as "equal: proved by normal forms ..."; also for other findings.
+// Prints any certificate in a few lines, such as "equal: proved by normal forms ...".
 void certificate_text(const struct certificate *c, struct str *out);
 
-// One test at reduced extents with primes of 32 bits; eight if there are maxima. A filter for the search: false means that the pair needs no
-// verification. Returns true if extents cannot be reduced and a full-size test is expensive.
+// The filter of the search: one test at reduced extents with primes of 32 bits, or eight if there are maxima. False: the pair differs in a test and
+// the formal check does not prove it equal. True if extents cannot be reduced and a full-size test is expensive.
 bool verify_filter(const struct graph *a, const struct graph *b, uint64_t seed);
 
-// The same kernel graph with fewer blocks and iterations and unchanged tiles; false if that is impossible. In one block its kernels do the same as
-// those of g. Loops and grids keep more than one step.
+// The same kernel graph with fewer blocks and iterations and unchanged tiles. Each block does the same work as a block of g. Loops and grids keep
+// more than one step. False: that is impossible.
 struct shrink_steps {
   int64_t step, cols; // elements of a loop step, and columns that are saved; 0: as in the block graph
 };

@@ -36,7 +36,7 @@ int64_t work_ops(const struct graph *g)
 
 int64_t work_bytes(const struct graph *g) { return graph_tile_bytes(g, (int)domain_bytes(DOM_FIELD)); }
 
-// ---- whether a difference over fields is one over the reals ----
+// ---- whether a difference over fields implies one over the reals ----
 
 static bool field_operation(const struct op_row *row)
 {
