@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-// The angle of a pair at a position. The frequency is lowered where the model was trained for shorter contexts (Llama 3).
+// The angle of a pair at a position. Models that were trained for shorter contexts (Llama 3) lower the frequency.
 double mega_rotary_angle(const double *attr, int64_t pair, int64_t position)
 {
   double f = pow(attr[MEGA_ATTR_theta], -2.0 * (double)pair / attr[MEGA_ATTR_dim]), factor = attr[MEGA_ATTR_rope_factor];
@@ -57,7 +57,7 @@ static void see(struct mega_softmax *a, const float *key, const float *value, in
   for (int64_t i = 0; i < dim; i++) a->value[i] = a->value[i] * keep + add * value[i];
 }
 
-// A part that sees no position has a maximum that no score is below.
+// The maximum of a part without positions. No score is lower.
 static const float NOTHING = -1e30f;
 
 int64_t mega_heads_begin(const struct mega_task *t, const float *gain, float *queries, float *y, struct mega_softmax *head)
@@ -106,7 +106,7 @@ static void attend(struct mega_task *t, const float *gain, const float *now, flo
 void mega_body_paged_attention(struct mega_task *t) { attend(t, NULL, t->data[2], t->data[3]); }
 void mega_body_qknorm_paged_attention(struct mega_task *t) { attend(t, t->data[1], t->data[3], t->data[4]); }
 
-// `spare` has room for two copies of the queries, and then for a head.
+// The part of `spare` for one head, behind two copies of the queries.
 static float *spare_head(const struct mega_task *t) { return t->spare + 2 * mega_extent(&t->box[0], 1); }
 
 void mega_body_rotary_attention(struct mega_task *t)
@@ -127,7 +127,7 @@ void mega_heads_divisors(const struct mega_softmax *head, int64_t heads, float *
   for (int64_t g = 0; g < heads; g++) to[2 * g] = head[g].most, to[2 * g + 1] = head[g].sum;
 }
 
-// The first part makes this position's key and value as `append` does.
+// The first part computes the key and value of this position, as `append` does.
 static void attend_part(struct mega_task *t, const float *gain, const float *key_gain, int out)
 {
   int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], group = mega_extent(&t->box[0], 1) / dim;
@@ -146,7 +146,7 @@ static void attend_part(struct mega_task *t, const float *gain, const float *key
 void mega_body_rotary_attention_part(struct mega_task *t) { attend_part(t, NULL, NULL, 4); }
 void mega_body_qknorm_rotary_attention_part(struct mega_task *t) { attend_part(t, t->data[3], t->data[4], 6); }
 
-// The first part of `x`, [parts][k], becomes the whole.
+// Merges all parts of `x`, [parts][k], into the first.
 void mega_attention_merge(float *x, const float *m, int64_t parts, int64_t heads, int64_t dim)
 {
   for (int64_t h = 0; h < heads; h++) {

@@ -1,4 +1,4 @@
-// Task bodies of dense layers in C, float32: what layer.def says of each, on packed boxes. The accesses are numbered as in the row.
+// Task bodies of dense layers in C, float32: the layers of layer.def on packed boxes. Accesses are numbered as in the row.
 #include "mega/mega_bodies.h"
 
 #include <math.h>
@@ -48,9 +48,9 @@ void mega_body_silu_mul(struct mega_task *t)
 
 // ---- products ----
 
-struct mega_product { // y[r][j] += sum x[r][i] gain[i] w(i, j), piece by piece along k
+struct mega_product { // y[r][j] += sum of x[r][i] gain[i] w(i, j), piece by piece along k
   const float *x, *gain;
-  int64_t rows, k, n, from, count; // the piece: count of k, from `from` on
+  int64_t rows, k, n, from, count; // the piece: `count` elements of k from `from` on
   int64_t step_k, step_n;          // of w
 };
 
@@ -103,7 +103,7 @@ void mega_body_linear_with_residual(struct mega_task *t)
   for (int64_t i = 0; i < n; i++) t->data[3][i] += t->data[2][i];
 }
 
-// Each row's parts are merged where they lie, and the row moves to its place in [rows][k].
+// Merges the parts of each row in place, and moves the row to its place in [rows][k].
 static void merge_product(struct mega_task *t, float *y)
 {
   int64_t rows = mega_extent(&t->box[0], 0), parts = mega_extent(&t->box[0], 1), k = mega_extent(&t->box[0], 2), heads = mega_extent(&t->box[1], 2);
@@ -125,7 +125,7 @@ void mega_body_merge_linear_with_residual(struct mega_task *t)
   for (int64_t i = 0; i < n; i++) t->data[4][i] += t->data[3][i];
 }
 
-// Pieces [layer][2][k][n]: of the gate and of the other product.
+// Pieces [layer][2][k][n]: first the gate, then the other product.
 void mega_body_rmsnorm_gate_up(struct mega_task *t)
 {
   const float *w;

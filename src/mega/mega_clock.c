@@ -1,5 +1,5 @@
-// Vector clocks of two steps under events and worker order, whatever the timing. Nodes are walked in the order of a sequential program:
-// an event of a node that comes later in it says nothing here (and is a deadlock, which another check finds).
+// Vector clocks of two steps under events and worker order, for any timing. Nodes are visited in the order of a sequential program. A wait for an
+// event of a later node of the same step adds nothing here; the check of deadlocks reports it.
 #include "mega/mega.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct mega_known mega_known_new(struct arena *mem, const struct mega_plan *p)
   return k;
 }
 
-// Joins clocks of an event of all ranks: for another rank, own and other ranks change places.
+// Joins the clocks of an event that all ranks publish. For another rank, own and other ranks are swapped.
 static void join_ranks(const struct mega_clocks *c, uint32_t *to, const uint32_t *from, int ranks)
 {
   int n = c->p->m->workers;
@@ -25,7 +25,7 @@ static void join_ranks(const struct mega_clocks *c, uint32_t *to, const uint32_t
   if (ranks > 1) join(to, from + n, n), join(to + n, from, n);
 }
 
-// An event with release and acquire makes a chain of any kind one that has both.
+// Joins the clocks of the event that x waits for. An event with release and acquire turns a chain of any kind into one with both.
 static void heed(const struct mega_clocks *c, const struct mega_wait *x, int step, struct mega_known *k)
 {
   const struct mega_event *ev = &c->p->event[x->event];
@@ -47,7 +47,7 @@ void mega_clock_start(const struct mega_clocks *c, int instance, int worker, str
     else
       memset(k->of[o], 0, bytes);
   }
-  k->of[MEGA_ALL][worker] = k->of[MEGA_CHAIN][worker] = (uint32_t)instance; // its own tasks before this one; by no event
+  k->of[MEGA_ALL][worker] = k->of[MEGA_CHAIN][worker] = (uint32_t)instance; // earlier tasks of this worker, which need no event
 }
 
 void mega_clock_tile(const struct mega_clocks *c, int instance, int worker, int tile, struct mega_known *k)
@@ -60,7 +60,7 @@ void mega_clock_tile(const struct mega_clocks *c, int instance, int worker, int 
   }
 }
 
-// Once the tasks of this node have begun, what their end publishes is known.
+// Sets the clocks of the events of this node. They follow from the clocks with which its tasks begin.
 static void publish(struct mega_clocks *c, int step, int node)
 {
   const struct mega_plan *p = c->p;
@@ -126,7 +126,7 @@ bool mega_clocks_make(struct arena *mem, const struct mega_plan *p, struct mega_
   return true;
 }
 
-// ---- waits that say nothing new ----
+// ---- redundant waits ----
 
 static bool covers(const struct mega_clocks *c, const struct mega_wait *x, int worker, const struct mega_known *k)
 {
@@ -153,7 +153,7 @@ static bool needless(const struct mega_clocks *c, const struct mega_wait *x, con
   return true;
 }
 
-// Smaller sets first: a wait for few tiles is more often a part of another's than the other way round.
+// Tests smaller sets first: a wait for few tiles is more often implied by a wait for many tiles than the reverse.
 static void prune_node(struct mega_clocks *c, int node, bool *gone, struct mega_known *k)
 {
   for (int64_t size = 1; size > 0;) {

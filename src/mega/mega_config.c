@@ -1,4 +1,4 @@
-// config.json of a transformer: its fields are rows of config.def. All that is wrong with the names is said at once.
+// Reads config.json of a transformer. Its fields are rows of config.def. One error lists all unknown or missing names.
 #include "base/doc.h"
 #include "base/num.h"
 #include "mega/mega.h"
@@ -39,7 +39,7 @@ static int names(const json_t *o, struct loc at, struct err *e)
   return status;
 }
 
-// otherwise: of a field that is missing or null; 0: the field is needed.
+// otherwise: the value of a field that is missing or null; 0: the field is required.
 static int whole(const json_t *o, const char *name, int otherwise, int *out, struct loc at, struct err *e)
 {
   const json_t *v = json_object_get(o, name);
@@ -61,7 +61,7 @@ static int real(const json_t *o, const char *name, double otherwise, double *out
 static bool yes(const json_t *o, const char *name) { return json_is_true(json_object_get(o, name)); }
 
 static const struct family {
-  const char *type; // as model_type has it
+  const char *type; // the value of model_type
   bool qk_norm, experts;
 } families[] = {{"llama", false, false}, {"qwen3", true, false}, {"qwen3_moe", true, true}};
 
@@ -81,7 +81,7 @@ static int no_family(const char *type, struct loc at, struct err *e)
   return str_free(&known), (int)e->status;
 }
 
-// Settings that another model would be needed for.
+// Rejects settings of models that are not supported.
 static int supported(const json_t *o, struct loc at, struct err *e)
 {
   static const char *const off[] = {"attention_bias", "mlp_bias", "use_sliding_window"};
@@ -116,7 +116,7 @@ static int type_of(const json_t *o, struct mega_config *c, struct loc at, struct
   return name ? err_set(e, ERR_MEGA, at, "torch_dtype is %.40s, which is no type of weights", name) : OK;
 }
 
-// Every layer has experts, and the weights of the chosen ones add up to one.
+// All layers must have experts, and the weights of the chosen ones must be normalized.
 static int experts(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
 {
   const json_t *dense = json_object_get(o, "mlp_only_layers");

@@ -1,4 +1,4 @@
-// Plans as text, for people.
+// Prints plans for people.
 #include "mega/mega.h"
 
 #include <string.h>
@@ -104,7 +104,7 @@ static void dump_schedule(struct arena *mem, const struct mega_plan *p, struct s
   }
 }
 
-// When the last task of each node ends, by the model, from the end of the step before.
+// The modelled time at which the last task of each node ends, from the end of the previous step.
 static void dump_model(struct arena *mem, const struct mega_plan *p, struct str *out)
 {
   struct mega_price price;

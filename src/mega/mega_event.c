@@ -1,11 +1,11 @@
-// Events, derived: a work tile waits for the tiles that wrote what it reads, element by element. Equal sets of producers share one event.
+// Derives events: a work tile waits for the tiles that wrote the elements that it reads. Equal sets of producers share one event.
 #include "mega/mega.h"
 
 #include <string.h>
 
 // ---- kinds ----
 
-// The rule that docs/mega.md states.
+// The kind of an event by the rule in docs/mega.md.
 static enum mega_signal kind_of(const struct mega_plan *p, const struct mega_event *ev)
 {
   if (!ev->reuse && p->held[ev->tensor].tagged) return MEGA_TAGGED;
@@ -35,20 +35,20 @@ int mega_event_add(struct arena *mem, struct mega_plan *p, const struct mega_eve
 
 // ---- derivation ----
 
-struct mega_wanted { // producers of one box, found before
+struct mega_wanted { // producers of one box, cached
   struct mega_box box;
-  int event; // or -1: no tile writes any of it
+  int event; // or -1: no tile writes to the box
 };
 struct mega_deriving {
   struct arena *mem;
   struct mega_plan *p;
   int node, producer, access, tensor, back;
-  bool stream;               // waits of the pipeline, for what the step before wrote
+  bool stream;               // waits of the pipeline, for writes of the previous step
   struct mega_region *wrote; // by tile of the producer
   int nwanted, cap;
   struct mega_wanted *wanted;
 };
-enum { STEP_BEFORE, STEP }; // the steps that are looked at: positions of a cache differ
+enum { STEP_BEFORE, STEP }; // the steps that are examined: positions of a cache differ between them
 
 static void regions_of_writer(struct mega_deriving *d)
 {
@@ -92,7 +92,7 @@ static void add_wait(struct mega_deriving *d, int tile, int event, int write)
   for (int i = p->nwaits - 1; i >= 0 && p->wait[i].node == d->node; i--) {
     struct mega_wait *w = &p->wait[i];
     if (w->event != event || w->back != d->back || w->stream != d->stream) continue;
-    if (w->lo <= tile && tile < w->hi) return; // another access of this tile
+    if (w->lo <= tile && tile < w->hi) return; // the tile has this wait already
     if (w->hi == tile) {
       w->hi++;
       return;
@@ -117,7 +117,7 @@ static void wait_for_writer(struct mega_deriving *d, int write)
   }
 }
 
-// All writers of state may have written a part of what is read; of other tensors it is the last one.
+// Every writer of state may have written a part of the elements that are read. Another tensor's elements come from its last writer.
 static bool may_write(const struct mega_deriving *d, int write, int last)
 {
   const struct mega_plan *p = d->p;
@@ -127,7 +127,7 @@ static bool may_write(const struct mega_deriving *d, int write, int last)
   return (d->stream || (from < d->node) != d->back) && (!layers || p->node[from].layer == p->node[d->node].layer);
 }
 
-// The pipeline waits for what decides which elements it brings.
+// The pipeline waits for the data that choose the elements which it copies.
 static void derive_decider(struct mega_deriving *d)
 {
   const struct mega_op *op = mega_op_of(d->p, d->node);

@@ -1,13 +1,13 @@
-// Task bodies of experts in C, float32: which ones a row chooses, and their products. The pipeline brings the chosen experts' weights, in the
+// Task bodies of experts in C, float32: the choice of experts for a row, and their products. The pipeline copies the chosen experts' weights in the
 // order of the choices.
 #include "mega/mega_bodies.h"
 
 #include <math.h>
 
-// A score that is no number counts as the smallest.
+// A NaN score counts as the smallest.
 static float score_of(float x) { return x == x ? x : -INFINITY; }
 
-// The best of the experts that are not chosen yet: of equal scores the first, and a score that is no number is the smallest.
+// The best of the experts that are not chosen yet: the first of equal scores. A NaN score is the smallest.
 static int64_t best_left(const float *x, int64_t n, const float *chosen, int64_t count)
 {
   int64_t best = -1;
@@ -32,7 +32,7 @@ void mega_body_choose_experts(struct mega_task *t)
   for (int64_t c = 0; c < choices; c++) chosen[2 * c + 1] /= sum;
 }
 
-// y[j] += scale sum x[i] gain[i] w[i][j], `count` of k.
+// y[j] += scale * sum of x[i] gain[i] w[i][j] over `count` elements of k.
 static void add_rows(const float *x, const float *gain, float scale, const float *w, int64_t count, int64_t n, float *y)
 {
   for (int64_t i = 0; i < count; i++) {
@@ -41,7 +41,7 @@ static void add_rows(const float *x, const float *gain, float scale, const float
   }
 }
 
-// Pieces [layer][expert][2][k][n] of one expert: of the gate and of the other product.
+// Pieces [layer][expert][2][k][n] of one expert: first the gate, then the other product.
 void mega_body_rmsnorm_experts_gate_up(struct mega_task *t)
 {
   int64_t k = mega_extent(&t->box[0], 1), n = mega_extent(&t->box[4], 2);
@@ -54,7 +54,7 @@ void mega_body_rmsnorm_experts_gate_up(struct mega_task *t)
   for (int64_t i = 0; i < n; i++) y[i] = mega_silu(y[i]) * up[i];
 }
 
-// Pieces [layer][expert][k][n], one expert after another.
+// Pieces [layer][expert][k][n], expert by expert.
 void mega_body_experts_with_residual(struct mega_task *t)
 {
   int64_t k = mega_extent(&t->box[0], 2), n = mega_extent(&t->box[4], 1), choice = -1;

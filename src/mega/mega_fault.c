@@ -1,4 +1,4 @@
-// The faults that checks find, and the answer of a proof as text.
+// Faults that checks report, and the result of a proof as text.
 #include "mega/mega.h"
 
 const struct mega_check_row mega_checks[] = {

@@ -1,7 +1,7 @@
-// A model of the family of Llama, Qwen3 and Qwen3 with experts as layers: embed, and for each layer norm + qkv, rotation with cache and attention,
-// o + residual, norm + gate and up, down + residual, or the last two for the experts that a router chooses; then the head and the largest logit. In a
-// world each rank has a part of the heads, of the inner size and of the vocabulary; o and down leave partial sums, which add_slots adds with the
-// residual.
+// Builds a model of the families Llama, Qwen3 and Qwen3 with experts. Its operators are embed, and for each layer: norm + qkv, rotation with cache
+// and attention, o + residual, norm + gate and up, down + residual. With experts, the last two products are those of the experts that a router
+// chooses. The head and the choice of the largest logit follow. In a world, each rank has a part of the heads, of the inner size and of the
+// vocabulary. o and down compute partial sums, which add_slots adds to the residual.
 #include "mega/mega.h"
 
 #include <string.h>
@@ -12,15 +12,15 @@ struct mega_making {
   const struct mega_sizes *s;
   struct mega_model *m;
   struct err *e;
-  int world, heads, kv, inner, vocab; // the last four of a rank
+  int world, heads, kv, inner, vocab; // the last four: of one rank
 };
 enum { PAGE = 64 };         // positions of a page of the cache
-enum { COLUMNS = 8 };       // of a wide work tile of a product
-enum { MANY_COLUMNS = 32 }; // of a product of many rows
-enum { NARROW_ROWS = 32 };  // of more rows a worker has at most one narrow work tile
-enum { SETTINGS = 6 };      // numbers that say how a row's token is chosen
-enum { MOST_SAMPLED = 32 }; // most work tiles of the head's sampling
-enum { EMBED_TILES = 16 };  // most work tiles of embed, of few rows
+enum { COLUMNS = 8 };       // of a wide work tile of a product with few rows
+enum { MANY_COLUMNS = 32 }; // of a product with many rows
+enum { NARROW_ROWS = 32 };  // with more rows, narrow tiles are used only if a worker gets at most one
+enum { SETTINGS = 6 };      // numbers that control how a row's token is chosen
+enum { MOST_SAMPLED = 32 }; // most work tiles that sample from the head's logits
+enum { EMBED_TILES = 16 };  // most work tiles of embed for few rows
 
 static int tensor(struct mega_making *k, const char *name, enum mega_kind kind, const char *type, int rank, const int64_t *dim)
 {
@@ -30,7 +30,7 @@ static int tensor(struct mega_making *k, const char *name, enum mega_kind kind, 
 }
 #define TENSOR(name, kind, type, ...) TRY(tensor(k, name, kind, type, (int)COUNT(((int64_t[]){__VA_ARGS__})), (const int64_t[]){__VA_ARGS__}))
 
-// The last tensor is a rank's part along a dimension: of sections that follow one another, or of the whole.
+// Makes the last tensor a rank's part along a dimension: of each of n adjacent sections, or of the whole.
 static void split(struct mega_making *k, int dim, int n, const int64_t *sections)
 {
   struct mega_tensor *t = &k->m->tensor[k->m->ntensors - 1];
@@ -81,7 +81,7 @@ static int add_weights(struct mega_making *k)
   return OK;
 }
 
-// At most so many parts of equal width, none empty.
+// The number of parts of equal width, at most `most`, none of them empty.
 static int64_t parts_of(int64_t columns, int most, int64_t unit)
 {
   int64_t width = (columns + most - 1) / most;
@@ -125,7 +125,7 @@ static int others(struct mega_making *k)
   return OK;
 }
 
-// Partial sums of o and of down, and the part of a tied table that a rank's head takes: behind the tensors that a single device has, too.
+// Adds the partial sums of o and of down, and the part of a tied table for a rank's head. They follow the tensors that a single device has.
 static int add_shared(struct mega_making *k)
 {
   const struct mega_config *c = k->c;
@@ -152,7 +152,7 @@ static void attributes(const struct mega_making *k, double *a)
   a[MEGA_ATTR_rope_original] = c->rope_original;
 }
 
-// Arguments by name, in the order of the layer's row.
+// Adds an operator. Arguments are names in the order of the layer's row.
 static int add_operator(struct mega_making *k, const char *name, const char *layer, int repeat, int64_t tiles, const char *const *args)
 {
   struct mega_op op = {.name = name, .layer = mega_layer_find(layer), .repeat = repeat, .tiles = (int)MIN(tiles, MEGA_MOST_TILES + 1)};
@@ -162,14 +162,15 @@ static int add_operator(struct mega_making *k, const char *name, const char *lay
 }
 #define OPERATOR(name, layer, repeat, tiles, ...) TRY(add_operator(k, name, layer, repeat, tiles, (const char *const[]){__VA_ARGS__, NULL}))
 
-// Rows whose input does not stay in a block's memory: each row is an operand's column, and the weights fill the other operand.
+// Whether the input of products has too many rows to stay in a block's shared memory. Then each row is a column of one operand, and the weights fill
+// the other operand.
 static bool many_rows(const struct mega_making *k)
 {
   return k->s->rows > 1 && mega_types[k->c->type].bits == 16 && !mega_few_values(k->s->rows, k->s->rows * (int64_t)k->c->hidden);
 }
 
-// The number of work tiles of `times` products with these columns, `each` of which a wide tile has. A tile has half as many columns if that makes
-// the largest share of a worker at least 5% smaller.
+// The number of work tiles of `times` products with these columns. A wide tile has `each` columns. A narrow tile has half as many, and is used if
+// that makes the largest share of a worker at least 5% smaller.
 static int64_t tiles_of_width(const struct mega_making *k, int64_t columns, int64_t times, int64_t each)
 {
   int64_t wide = (columns + each - 1) / each * times, narrow = (columns + each / 2 - 1) / (each / 2) * times, n = k->s->workers;
@@ -179,14 +180,14 @@ static int64_t tiles_of_width(const struct mega_making *k, int64_t columns, int6
 }
 static int64_t tiles_of(const struct mega_making *k, int64_t columns, int64_t times) { return tiles_of_width(k, columns, times, COLUMNS); }
 
-// The same of a product with all rows; `slices` columns of the weights make one of the output.
+// The number of work tiles of a product with all rows. `slices` columns of the weights make one column of the output.
 static int64_t tiles_of_rows(const struct mega_making *k, int64_t columns, int slices)
 {
   return tiles_of_width(k, columns, 1, many_rows(k) ? MANY_COLUMNS / slices : COLUMNS);
 }
 
-// Attention over the cache. In parts nobody waits for the cache in this step: the first part of the positions has this position's key and value as
-// the projection made them, and a row of its own appends them.
+// Attention over the cache. If it has parts, nothing waits for cache writes of this step: the first part computes this position's key and value from
+// the projection, and a separate operator appends them.
 static int attention(struct mega_making *k)
 {
   int L = k->c->layers;
@@ -202,7 +203,7 @@ static int attention(struct mega_making *k)
   return add_operator(k, "attend", layer, L, parts ? (int64_t)k->s->rows * k->kv * k->s->parts : 0, attend);
 }
 
-// Products with a rank's rows of the weights. In a world the ranks' partial sums are added before the residual.
+// Products with a rank's rows of the weights. In a world, the ranks' partial sums are added before the residual.
 static int attention_out(struct mega_making *k)
 {
   int L = k->c->layers;
@@ -233,7 +234,7 @@ static int mlp_out(struct mega_making *k)
   return OK;
 }
 
-// A work tile of gate_up has columns of one choice of a row, and one of down columns of all choices of a row.
+// A work tile of gate_up has columns of one choice of a row. A work tile of down has columns of all choices of a row.
 static int mlp_of_experts(struct mega_making *k)
 {
   const struct mega_config *c = k->c;
@@ -273,7 +274,7 @@ static int operators(struct mega_making *k)
   return OK;
 }
 
-// A world splits these sizes into equal parts. The error names all that it does not divide.
+// Divides these sizes into equal parts for the ranks. The error names all sizes that are no multiple of the world.
 static int divide(struct mega_making *k)
 {
   struct {
@@ -296,10 +297,10 @@ static int divide(struct mega_making *k)
   str_free(&bad);
   return status;
 }
-// The position at which a plan for requests is derived: so that the second step begins a page, where a row's share has two.
+// The position for which a plan for requests is derived. If a row's share has two pages, the second step begins a page.
 static int64_t served_context(const struct mega_sizes *s) { return (s->pages - 1) / s->rows > 1 ? PAGE - 1 : PAGE - 2; }
 
-// The position for which the parts of attention are chosen: half of a row's share of the cache.
+// The position for which the number of parts of attention is chosen: half of a row's share of the cache.
 static int64_t usual_position(const struct mega_sizes *s) { return (s->pages - 1) / s->rows * PAGE / 2; }
 
 int mega_from_config(struct arena *mem, const struct mega_config *c, const struct mega_sizes *given, struct mega_model **out, struct err *e)

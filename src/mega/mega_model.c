@@ -1,4 +1,4 @@
-// Models: tensors and operators, and whether their shapes agree. Errors name the operator, the argument and both extents.
+// Models: tensors and operators, with checks of their shapes. Errors name the operator, the argument and both extents.
 #include "mega/mega_bodies.h"
 
 #include <string.h>
@@ -74,7 +74,7 @@ static int wrong_extent(const struct mega_op *op, const struct mega_tensor *t, i
                  (long long)t->dim[d], what, op->layer->name, (long long)want);
 }
 
-// An extent that is not known yet becomes that of the tensor.
+// Sets an unknown extent to that of the tensor, or compares a known one.
 static int bind(struct mega_op *op, const struct mega_tensor *t, int d, int symbol, struct err *e)
 {
   if (!op->size[symbol]) op->size[symbol] = t->dim[d];
@@ -125,7 +125,7 @@ static int kinds_fit(const struct mega_model *m, const struct mega_op *op, const
   return OK;
 }
 
-// Numbers that bodies count with, and state that one tile of a node could read while another writes it.
+// Checks numbers that task bodies divide by, and that no tile of a node reads state which another tile of it writes.
 static int sound(const struct mega_model *m, const struct mega_op *op, struct err *e)
 {
   double heads = op->attr[MEGA_ATTR_heads], kv = op->attr[MEGA_ATTR_kv], dim = op->attr[MEGA_ATTR_dim];
@@ -140,7 +140,7 @@ static int sound(const struct mega_model *m, const struct mega_op *op, struct er
   return err_hint(e, "heads is a multiple of kv, at most %d of it, and dim is even", MEGA_MOST_GROUP), USER;
 }
 
-// Parts of each axis. One axis at most is free, and gets what is left of the tiles that are asked for.
+// Sets the number of parts of each axis. At most one axis is free. It gets the requested number of tiles divided by the parts of the others.
 static int split_tiles(struct mega_op *op, struct err *e)
 {
   int64_t fixed = 1;
@@ -160,7 +160,7 @@ static int split_tiles(struct mega_op *op, struct err *e)
   return OK;
 }
 
-// Parts of a dimension are equal, but for the last along a free axis; none is empty.
+// Parts of a dimension are equal, except the last one along a free axis. No part is empty.
 static int parts_fit(const struct mega_model *m, const struct mega_op *op, const struct mega_access *a, struct err *e)
 {
   const struct mega_tensor *t = &m->tensor[op->arg[a->arg]];
@@ -181,7 +181,7 @@ static int parts_fit(const struct mega_model *m, const struct mega_op *op, const
   return OK;
 }
 
-// A slice of one element along the dimension that is cut has to fit a stage.
+// A slice of one element along the dimension that pieces divide must fit a stage.
 static int stage_fits(const struct mega_model *m, const struct mega_op *op, const struct mega_access *a, struct err *e)
 {
   const struct mega_tensor *t = &m->tensor[op->arg[a->arg]];
@@ -198,7 +198,7 @@ static int stage_fits(const struct mega_model *m, const struct mega_op *op, cons
   return err_hint(e, "more tiles or larger stages would do"), USER;
 }
 
-// Each choice is another expert, and its number is exact as a float.
+// Each choice is another expert, and its number must be exact in fp32.
 static int choices_fit(const struct mega_op *op, struct err *e)
 {
   int64_t choices = 0, experts = 0;
@@ -241,7 +241,7 @@ int mega_op_add(struct mega_model *m, const struct mega_op *given, struct err *e
 
 // ---- all operators together ----
 
-// A cache that requests share: its first page is for rows without a request, and the plan is derived with equal shares of the others.
+// Checks a cache that requests share. Its first page is for rows without a request. The plan is derived with equal shares of the other pages.
 static int table_fits(const struct mega_model *m, const struct mega_tensor *t, int64_t pages, int64_t slots, struct err *e)
 {
   int64_t share = (pages - 1) / m->rows;
@@ -256,7 +256,7 @@ static int table_fits(const struct mega_model *m, const struct mega_tensor *t, i
                  (long long)(share * slots), m->rows, (long long)m->context);
 }
 
-// The cache has whole pages for each row, and room for the position of two steps.
+// Checks that the cache has whole pages for each row, and room for the positions of two steps.
 static int cache_fits(const struct mega_model *m, const struct mega_op *op, const struct mega_access *a, struct err *e)
 {
   const struct mega_tensor *t = &m->tensor[op->arg[a->arg]];

@@ -1,4 +1,4 @@
-// Boxes of tensors to packed arrays and back: plain memory, or words with the epoch that is read or written.
+// Copies boxes of tensors to packed arrays and back. A tensor is plain memory, or words with the epoch that is read or written.
 #include "mega/mega_threads.h"
 
 #include <string.h>
@@ -24,10 +24,10 @@ struct mega_moving {
   uint32_t epoch;
   float *packed;
   bool fine;
-  int slot; // of a shared tensor
+  int slot; // of a tensor that ranks share
 };
 
-// The slot of an access's epoch. A constant tensor has one, and state too.
+// The slot of an access's epoch. Constant tensors and state have only one.
 static struct mega_moving moving_of(struct mega_thread *t, int access, float *packed)
 {
   const struct mega_plan *p = t->run->p;
@@ -58,7 +58,7 @@ static bool gather_run(void *arg, int64_t at, int64_t n)
   return true;
 }
 
-// Words of a shared tensor go to every rank that the plan names.
+// Writes words of a shared tensor to every rank that the plan names.
 static void write_words(const struct mega_moving *m, int64_t at, float x)
 {
   const struct mega_running *r = m->t->run;
@@ -81,7 +81,7 @@ static bool scatter_run(void *arg, int64_t at, int64_t n)
   return true;
 }
 
-// Slots one after another, in the order in which the rank adds them.
+// Reads the slots one after another, in the order in which the rank adds them.
 bool mega_gather(struct mega_thread *t, int access, const struct mega_box *b, float *to)
 {
   struct mega_moving m = moving_of(t, access, to);

@@ -1,10 +1,10 @@
-// Numbers for sampling, by integers alone: the same on every machine. The text is C and a part of the CUDA source.
+// Random numbers for sampling, computed with integers, so they are the same on every machine. The text is C and also a part of the CUDA source.
 #ifndef NOISE
 #define NOISE static inline
 #endif
 typedef unsigned long long noise_word;
 
-NOISE noise_word noise_high(noise_word a, noise_word b) // of the product, the upper half
+NOISE noise_word noise_high(noise_word a, noise_word b) // the upper half of the product
 {
 #ifdef __CUDA_ARCH__
   return __umul64hi(a, b);
@@ -20,7 +20,7 @@ NOISE noise_word noise_mix(noise_word x)
   return x ^ x >> 31;
 }
 
-// log2(x) of x > 0, with so many binary digits behind the point, rounded down: squares of the mantissa.
+// log2(x) of x > 0, rounded down to this number of binary digits after the point, by squaring the mantissa.
 NOISE noise_word noise_log2(noise_word x, int digits)
 {
   noise_word whole = 63, log = 0;
@@ -36,7 +36,7 @@ NOISE noise_word noise_log2(noise_word x, int digits)
   return (whole << digits) + log;
 }
 
-// -log(-log(u)) but for a constant, u between 0 and 1 by seed, position and token: what is added to a logit so that the largest is a sample.
+// -log(-log(u)) except for a constant, with u between 0 and 1 from seed, position and token. The largest sum of a logit and this noise is a sample.
 NOISE float noise_gumbel(noise_word seed, noise_word position, noise_word token)
 {
   noise_word u = noise_mix(noise_mix(noise_mix(seed) + position * 0x9e3779b97f4a7c15ull) + token * 0xd1342543de82ef95ull) | 1;
@@ -45,7 +45,7 @@ NOISE float noise_gumbel(noise_word seed, noise_word position, noise_word token)
   return (float)g * (0.6931471805599453f / (1 << 20));
 }
 
-// A settings row: inverse temperature (0: the largest logit), how many of the largest are chosen from (0: all), the seed by sixteen bits.
+// A settings row: inverse temperature (0: take the largest logit), number of largest logits to choose from (0: all), the seed in words of 16 bits.
 enum { NOISE_INVERSE, NOISE_TOP, NOISE_SEED, NOISE_SETTINGS = NOISE_SEED + 4 };
 
 NOISE noise_word noise_seed(const float *settings)

@@ -66,7 +66,7 @@ static int dimension(struct mega_text *x, int64_t *out)
   return integer(x, 1, INT64_C(1) << 40, out);
 }
 
-// `split D`, `split D by N, N`: a rank has its part of dimension D, of each section.
+// `split D`, `split D by N, N`: a rank has its part of dimension D, or of each section.
 static int split(struct mega_text *x, struct mega_tensor *t)
 {
   TRY(small(x, 0, MEGA_DIMS - 1, &t->shard.dim));
@@ -81,7 +81,7 @@ static int split(struct mega_text *x, struct mega_tensor *t)
   return OK;
 }
 
-// The values of a table of which this is the shard: all of its dimensions but the one that is split are the table's.
+// `like T`: the values of table T, of which this tensor is a shard. All dimensions but the split one are equal.
 static int like(struct mega_text *x, struct mega_tensor *t)
 {
   const char *id;
@@ -263,7 +263,7 @@ static int header(struct mega_text *x)
   return expect(x, '{', "`{`");
 }
 
-// The extents of a text are those of one rank, so another world would be another model.
+// The extents in a text are those of one rank, so the text fixes the size of the world.
 static int world(struct mega_text *x)
 {
   struct loc at = x->t.at;

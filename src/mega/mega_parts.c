@@ -1,8 +1,8 @@
-// How many parts the positions of attention have: each costs words that a product merges, and saves the time that one worker would take alone.
+// Chooses the number of parts of the positions in attention. Each part costs words that a product merges, and saves time of a single worker.
 #include "mega/mega.h"
 
-enum { FEW_LAYERS = 2, LEAST_POSITIONS = 32 }; // a part of fewer positions saves nothing
-enum { ENOUGH_POSITIONS = 32768 };             // of more the choice is the same
+enum { FEW_LAYERS = 2, LEAST_POSITIONS = 32 }; // parts of fewer positions save nothing
+enum { ENOUGH_POSITIONS = 32768 };             // the choice does not change beyond this context
 
 int mega_parts_choose(const struct mega_config *c, const struct mega_sizes *s, int *parts, struct err *e)
 {
@@ -17,8 +17,8 @@ int mega_parts_choose(const struct mega_config *c, const struct mega_sizes *s, i
     struct mega_model *m;
     struct mega_plan *p;
     struct mega_price price;
-    if (n == 1 && s->context < 2 * LEAST_POSITIONS) break;                                     // there is no choice
-    if (n > 1 && s->rows > 1 && (int64_t)s->rows * c->kv * n > 2 * (int64_t)s->workers) break; // there are tiles enough
+    if (n == 1 && s->context < 2 * LEAST_POSITIONS) break;                                     // only one choice
+    if (n > 1 && s->rows > 1 && (int64_t)s->rows * c->kv * n > 2 * (int64_t)s->workers) break; // enough tiles
     with.parts = n;
     status = mega_from_config(&own, &few, &with, &m, e);
     if (status == OK) status = mega_plan_make(&own, m, &p, e);

@@ -1,5 +1,5 @@
-// Pipelines: a producer copies pieces of weights and of the cache into stages, in the plan's order, as soon as stages are free. It waits for
-// no event, except where the plan says so: where data decide which weights a task needs, and where it could copy state too early.
+// Pipelines: a producer copies pieces of weights and of the cache into stages, in the plan's order, as soon as stages are free. It waits for events
+// only if the plan requires it: data choose the weights of a task, or state could be copied too early.
 #include "mega/mega_threads.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static bool fill(struct mega_thread *t, int access, const struct mega_box *b)
   return true;
 }
 
-// Sets the element of each box that data decide. The words, or else the event, say that the data are there.
+// Sets the elements of each box that data choose. Waits for the words, or for the event, first.
 static bool choose(struct mega_thread *t, int access, struct mega_region *r)
 {
   const struct mega_plan *p = t->run->p;

@@ -1,11 +1,11 @@
-// Plans: the nodes of a step, who writes each tensor, which worker runs which tiles; then events and versions.
+// Plans: the nodes of a step, the writes of each tensor, the tiles of each worker; then events and versions.
 #include "mega/mega.h"
 
 #include <string.h>
 
 // ---- nodes ----
 
-// Operators with layers that follow one another form a loop over layers.
+// Adjacent operators with layers form a loop over layers.
 int mega_nodes_make(const struct mega_model *m, struct mega_node *to)
 {
   int n = 0;
@@ -37,7 +37,7 @@ static void find_writes(struct arena *mem, struct mega_plan *p, int tensor)
 
 // ---- schedule ----
 
-// Equal shares; the workers that get one tile more begin where those of the node before ended, so that no worker is always the busier.
+// Equal shares of tiles. The workers that get one tile more start after those of the previous node, so no worker always has more work.
 static void make_schedule(struct arena *mem, struct mega_plan *p)
 {
   int workers = p->m->workers, start = 0;
@@ -55,7 +55,7 @@ static void make_schedule(struct arena *mem, struct mega_plan *p)
   }
 }
 
-// ---- how tensors are kept ----
+// ---- storage of tensors ----
 
 static int64_t divisor(int64_t a, int64_t b)
 {
@@ -66,7 +66,7 @@ static int64_t divisor(int64_t a, int64_t b)
   return a;
 }
 
-// Elements of the last dimension after which a word may begin anew: the greatest common divisor of where tiles begin and end.
+// Elements of the last dimension after which a new word may begin: the greatest common divisor of the bounds of all tiles.
 static int64_t group_of(struct arena *mem, const struct mega_plan *p, int tensor)
 {
   const struct mega_model *m = p->m;
@@ -120,7 +120,7 @@ static void hold(struct arena *mem, struct mega_plan *p, int tensor)
   h->load = load_of(p, tensor);
 }
 
-// A read before any write is of the step before, which only state and outputs outlive.
+// A read before any write reads the previous step's value, which only state and outputs keep.
 static int reads_written(const struct mega_plan *p, struct err *e)
 {
   for (int n = 0; n < p->nnodes; n++) {
@@ -140,8 +140,8 @@ static int reads_written(const struct mega_plan *p, struct err *e)
   return OK;
 }
 
-// A task that reads state by way of the pipeline also waits for what this step adds to it, and the next step's pipeline copies that. So its
-// wait has a proxy fence. So has that of a product whose feeder copies an input that threads wrote.
+// Chooses the nodes with a proxy fence after their waits. A task that reads state through the pipeline also waits for state of this step, which the
+// next step's pipeline copies. A product also needs the fence if its feeder copies an input that threads wrote.
 static void place_fences(struct mega_plan *p)
 {
   for (int n = 0; n < p->nnodes; n++) {

@@ -1,5 +1,6 @@
-// The time of a step by a model: each worker's pipeline and consumers, one memory for all, events with their measured latencies (fact.def).
-// Memory brings pieces in the order in which pipelines ask for them, by way of L2. Steps are simulated until one has the others behind it.
+// The modelled time of a step. The model has a pipeline and consumers for each worker, one memory for all, and events with measured latencies
+// (fact.def). Memory transfers pieces through L2 in the order in which pipelines request them. Several steps are simulated, until the time of a step
+// no longer contains a start.
 #include "mega/mega.h"
 
 #include <string.h>
@@ -18,7 +19,7 @@ static double ns_of(enum fact f) { return mega_facts[f].value; }
 enum { PRICED_STEPS = 3 };
 enum price_kind { CONSUME, PRODUCE };
 
-struct price_entry { // something that happens at a time
+struct price_entry { // an entry of the queue of simulated actions
   double at;
   int worker;
   enum price_kind kind;
@@ -27,24 +28,24 @@ struct price_heap {
   int n, cap;
   struct price_entry *e;
 };
-struct price_op {           // of an operator: pieces of its tiles
+struct price_op {           // of an operator
   int *first, npieces, cap; // first piece of a tile; tiles + 1 of them
   int *bytes;
-  double begin, piece, tile; // ns: of a task, of 16 KB, of a tile
-  double fed;                // bytes of the input of many rows that come from L2 with a piece
+  double begin, piece, tile; // ns of a task, of 16 KB, of a tile
+  double fed;                // bytes of the input with many rows that are read from L2 with a piece
 };
-struct price_event { // of a step
-  int left;          // tasks that have not published it yet
-  double at;         // when the last one did
+struct price_event { // of one step
+  int left;          // tasks that have not published it
+  double at;         // time of the last publication
 };
-struct price_place { // in the order of a worker's pieces
+struct price_place { // a position in the order of a worker's pieces
   int step, node, tile, piece;
 };
 struct price_worker {
   struct price_place now, fill; // of the consumers, where piece -1 is between tasks; of the pipeline
   int64_t made, taken;
   double *arrival;  // by stage
-  bool parked;      // the consumers wait for a piece that was not asked for yet
+  bool parked;      // the consumers wait for a piece that was not requested yet
   int waits, fills; // events of a step that the consumers and the pipeline wait for, or -1
 };
 struct price_run {
@@ -56,12 +57,12 @@ struct price_run {
   int *first_wait;           // by node
   int *first_event, *events; // by node: the events that it publishes
   struct price_worker *w;
-  double memory, l2, busy; // until when they are taken; time that memory was busy
-  double *end;             // [step]: of its last task
+  double memory, l2, busy; // times at which they become free; total time of memory transfers
+  double *end;             // [step]: end of its last task
   struct mega_price *out;
 };
 
-// ---- what happens next ----
+// ---- the queue of actions ----
 
 static void push(struct price_run *x, double at, int worker, enum price_kind kind)
 {
@@ -86,7 +87,7 @@ static struct price_entry pop(struct price_heap *h)
   return top;
 }
 
-// ---- what does not change ----
+// ---- facts about operators, for all steps ----
 
 static void pieces_of(struct price_run *x, int o)
 {
@@ -116,7 +117,7 @@ static void pieces_of(struct price_run *x, int o)
   q->piece = ns_of(state ? FACT_PAGE : FACT_PIECE), q->tile = product ? ns_of(FACT_TILE) : state ? ns_of(FACT_ATTEND) : 0;
 }
 
-// The input of many rows comes from L2 in pieces, once for all tiles of a task. A task waits for the first.
+// The input with many rows is read from L2 in pieces, once for all tiles of a task. A task waits for the first piece.
 static void inputs_of(struct price_run *x, int o)
 {
   const struct mega_model *m = x->p->m;
@@ -179,7 +180,7 @@ static void publish(struct price_run *x, int worker, int node, int step, double 
   }
 }
 
-// When the task has all that it waits for; false: not yet, and the worker is woken.
+// Sets *at to the time at which all waits of the task are over. False: an event is not complete; its completion wakes the worker.
 static bool ready_at(struct price_run *x, int worker, double *at)
 {
   const struct mega_plan *p = x->p;
@@ -198,7 +199,7 @@ static bool ready_at(struct price_run *x, int worker, double *at)
 
 // ---- a worker ----
 
-// The next task from here on, of the steps that are priced; false: there is none.
+// Advances to the next task within the simulated steps. False: there is none.
 static bool next_task(const struct price_run *x, int worker, struct price_place *at)
 {
   for (; at->step < PRICED_STEPS; at->node = 0, at->step++)
@@ -209,7 +210,7 @@ static bool next_task(const struct price_run *x, int worker, struct price_place 
   return false;
 }
 
-// Bytes of the next piece from here on; 0: there is none.
+// Bytes of the next piece from this position on. 0: there is none.
 static int next_piece(const struct price_run *x, int worker, struct price_place *at)
 {
   while (at->step < PRICED_STEPS) {
@@ -224,8 +225,8 @@ static int next_piece(const struct price_run *x, int worker, struct price_place 
   return 0;
 }
 
-// Sets *at to the time at which the pipeline knows the tile's weights. Returns false if that is not known yet; the event then wakes the pipeline.
-// The pipeline waits for state of the step before in any case.
+// Sets *at to the time at which the data that choose the tile's weights are known. False: they are not known yet, and the event wakes the pipeline.
+// Waits of the pipeline for the previous step are not modelled.
 static bool weights_known(struct price_run *x, int worker, double *at)
 {
   const struct mega_plan *p = x->p;
@@ -255,7 +256,7 @@ static void produce_priced(struct price_run *x, int worker, double at)
   w->arrival[w->made % stages] = MAX(x->l2, x->memory) + ns_of(FACT_ARRIVAL);
   w->made++, w->fill.piece++;
   if (w->parked) w->parked = false, push(x, at, worker, CONSUME);
-  push(x, at, worker, PRODUCE); // after what others ask for at this time
+  push(x, at, worker, PRODUCE); // after all requests of other workers at this time
 }
 
 static void end_task(struct price_run *x, int worker, double at)

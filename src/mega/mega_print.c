@@ -1,9 +1,9 @@
-// Models as text: what mega_parse.c reads. With a plan, its versions and the events that it derived are printed too.
+// Prints models as text, which mega_parse.c reads. With a plan, prints its versions and derived events too.
 #include "mega/mega.h"
 
 #include <string.h>
 
-// Readers of the tensor publish an event for its next writer, which no stated number of versions has.
+// Whether readers of the tensor publish an event for its next writer. A stated number of versions rules that out.
 static bool reused(const struct mega_plan *p, int tensor)
 {
   for (int i = 0; i < p->nevents; i++)
@@ -50,8 +50,8 @@ static void print_attrs(const struct mega_op *op, struct str *out)
   if (*between == ',') str_add(out, "\n");
 }
 
-// One line for each operator whose data are waited for, its distance in layers and steps, and the kind. Waits of reuse and of
-// pipelines depend on the schedule.
+// One line for each operator that this operator waits for: its distance in layers and steps, and the kind of event. Waits of reuse and of pipelines
+// depend on the schedule and are not printed.
 static void print_after(const struct mega_plan *p, int op, struct str *out)
 {
   struct str lines = {0};

@@ -1,4 +1,4 @@
-// The proof of a plan: checks in the order of check.def. A check stands on those before it, so the first that fails ends the proof.
+// The proof of a plan: checks in the order of check.def. A check assumes those before it, so the first check with a fault ends the proof.
 #include "mega/mega_prove.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static int prove_plan(const struct mega_plan *p, struct mega_proof *out, struct 
   return status;
 }
 
-// A plan that serves requests is derived with all rows at one position. Its proof is done again where they stand elsewhere.
+// A plan that serves requests is derived with all rows at one position. Its proof is repeated with rows at other positions.
 static int prove_seats(const struct mega_plan *given, struct mega_proof *out, struct err *e)
 {
   struct arena own = {0};

@@ -1,15 +1,15 @@
-// Inside the room: what the checks of a proof share. A check adds faults; the next is done where the one before found none.
+// Private header: data that the checks of a proof share. A check adds faults. The next check runs only if there are none.
 #ifndef MICA_MEGA_PROVE_H
 #define MICA_MEGA_PROVE_H
 
 #include "mega/mega.h"
 
-struct mega_paint { // by element of a tensor, the tile that writes it in a node, from 1; 0: none
+struct mega_paint { // for each element of a tensor: the tile of a node that writes it, from 1; 0: none
   uint16_t *tile;
 };
-struct mega_stream { // of a worker: numbers of pieces in the order in which the pipeline brings them
-  int64_t *start;    // [instance in the order of the pipeline], and the end
-  int *instance;     // which that is
+struct mega_stream { // of a worker: pieces are numbered in the order in which the pipeline copies them
+  int64_t *start;    // [i-th task in the order of the pipeline]: its first piece; and the end
+  int *instance;     // the instance of the i-th task
 };
 struct mega_proving {
   struct arena *mem;
@@ -17,9 +17,9 @@ struct mega_proving {
   struct mega_proof *out;
   struct mega_paint *paint[MEGA_MOST_TENSORS]; // by write of the tensor; NULL for state
   struct mega_stream *stream;                  // by worker
-  struct mega_stream *least;                   // the same without pieces of a cache that requests share, of which there may be none
+  struct mega_stream *least;                   // the same without pieces of a cache that requests share, which may be empty
   struct mega_clocks clocks;
-  bool *ahead; // NULL, or by node: its pipeline may copy state too early; set by the check of fences
+  bool *ahead; // NULL, or by node: its pipeline may copy state too early. Set by the check of fences
 };
 
 int mega_prove_schedule(struct mega_proving *v, struct err *e);
@@ -35,16 +35,16 @@ int mega_prove_reuse(struct mega_proving *v, struct err *e);
 int mega_prove_fence(struct mega_proving *v, struct err *e);
 
 // ---- prove_reuse.c: for the choice of versions ----
-bool mega_reuse_fits(struct mega_proving *v, int tensor); // with the versions that it has
+bool mega_reuse_fits(struct mega_proving *v, int tensor); // whether its current number of versions suffices
 struct mega_overwritten {
-  int writer, other; // nodes; the other has to end first
+  int writer, other; // nodes; the other must end first
   bool remote;       // on another rank
 };
-bool mega_reuse_find(struct mega_proving *v, int tensor, struct mega_overwritten *first); // false: there is one
+bool mega_reuse_find(struct mega_proving *v, int tensor, struct mega_overwritten *first); // finds the first violation; false: there is one
 
 // ---- prove_stream.c ----
 void mega_streams_make(struct mega_proving *v);
-// The instance of the task whose work frees the stage that piece `piece` takes; -1: it takes one that is empty from the beginning.
+// The instance of the task that frees the stage which piece `piece` takes. -1: the stage is initially empty.
 int mega_stage_freed_by(const struct mega_proving *v, const struct mega_stream *s, int64_t piece);
 
 // ---- prove_state.c: accesses to state, by the first dimension ----
@@ -58,10 +58,10 @@ struct mega_touches {
   struct mega_touch *at[MEGA_BUCKETS];
 };
 void mega_touch_add(struct arena *mem, struct mega_touches *to, const struct mega_touch *t);
-// The first of them that meets the box and that f says no to; NULL: there is none.
+// The first touch that intersects the box and for which `fine` is false. NULL: there is none.
 const struct mega_touch *mega_touch_find(const struct mega_touches *in, int rank, const struct mega_box *box,
                                          bool (*fine)(void *arg, const struct mega_touch *t), void *arg);
-// Is this instance's task of the other worker over, for one that knows so much?
+// Whether `known` implies that this instance of the other worker's task has ended.
 static inline bool mega_over(const uint32_t *known, int worker, int instance) { return known[worker] >= (uint32_t)instance + 1; }
 
 #endif

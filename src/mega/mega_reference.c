@@ -1,11 +1,11 @@
-// A transformer in float64, sequentially and in the plainest way: the definition that runs of plans are held against. It shares no code with
-// regions, events or task bodies.
+// A transformer in float64, computed sequentially by simple loops. Results of plans are compared with it. It shares no code with regions, events or
+// task bodies.
 #include "mega/mega_run.h"
 
 #include <math.h>
 #include <string.h>
 
-struct mega_sequence { // one row
+struct mega_sequence { // the state of one row
   const struct mega_config *c;
   const struct mega_model *m;
   float *const *v;
@@ -28,7 +28,7 @@ static void rms(const double *x, const float *gain, int n, double eps, double *t
   for (int i = 0; i < n; i++) to[i] = x[i] / sqrt(sum / n + eps) * gain[i];
 }
 
-// y = x w, w [k][n] from row `layer` k on.
+// y = x w, with w [k][n] in rows layer * k and following.
 static void multiply(const double *x, const float *w, int64_t layer, int k, int n, double *y)
 {
   memset(y, 0, sizeof *y * (size_t)n);
@@ -89,7 +89,7 @@ static void attend_head(struct mega_sequence *s, int layer, int head)
     for (int i = 0; i < c->dim; i++) y[i] += s->scores[p] / sum * cached(s, s->values, layer, p, kv)[i];
 }
 
-// to += scale times the gated MLP number `at` of the normed row.
+// Adds to `to` scale times gated MLP number `at` of the normed row.
 static void gated(struct mega_sequence *s, int64_t at, double scale, double *to)
 {
   const struct mega_config *c = s->c;
@@ -100,7 +100,7 @@ static void gated(struct mega_sequence *s, int64_t at, double scale, double *to)
   for (int i = 0; i < c->hidden; i++) to[i] += scale * s->logits[i];
 }
 
-// The softmax over all experts; of the largest, the first of equal ones, normalized.
+// Softmax over all experts. The weights of the largest (the first of equal ones) are normalized.
 static void run_experts(struct mega_sequence *s, int l)
 {
   const struct mega_config *c = s->c;
@@ -108,7 +108,7 @@ static void run_experts(struct mega_sequence *s, int l)
   multiply(s->normed, weight(s, "Wrouter"), l, c->hidden, c->experts, p);
   for (int i = 0; i < c->experts; i++) most = fmax(most, p[i]);
   for (int i = 0; i < c->experts; i++) p[i] = exp(p[i] - most);
-  double *chosen = p + c->experts; // 1 or 0
+  double *chosen = p + c->experts; // 1 if the expert is chosen
   memset(chosen, 0, sizeof *chosen * (size_t)c->experts);
   for (int n = 0; n < c->choices; n++) {
     int best = 0;
@@ -154,12 +154,12 @@ static int32_t run_step(struct mega_sequence *s, int32_t token)
   return best;
 }
 
-// Takes the values of the paged cache before the first step.
+// Reads the values of the paged cache before the first step.
 static void take_cache(struct mega_sequence *s)
 {
   const struct mega_config *c = s->c;
   int t = mega_tensor_find(s->m, "cache");
-  bool served = mega_served(s->m); // the first page is then no row's
+  bool served = mega_served(s->m); // then no row has the first page
   const int64_t *dim = s->m->tensor[t].dim, pages = (dim[1] - served) / s->m->rows, slots = dim[4];
   for (int l = 0; l < c->layers; l++)
     for (int64_t p = 0; p < s->m->context; p++)

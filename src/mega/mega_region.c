@@ -1,4 +1,4 @@
-// Regions of work tiles, exact: an access is a box, or a box for each page where it is of a paged cache.
+// Exact regions of work tiles. An access is a box; an access of a paged cache has a box for each page.
 #include "mega/mega.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ void mega_box_text(int rank, const struct mega_box *b, struct str *out)
   str_add(out, "]");
 }
 
-// `from` without box i of r is at most two boxes a dimension. Each goes on with the next box.
+// `from` without box i of r is at most two boxes for each dimension. Each of these is tested against the next box.
 static bool covered(int rank, const struct mega_box *from, const struct mega_region *r, int i, struct mega_box *left)
 {
   while (i < r->n && !mega_meet(rank, from, &r->box[i])) i++;
@@ -64,7 +64,7 @@ bool mega_covered(struct arena *mem, int rank, const struct mega_box *from, cons
 
 struct mega_paged { // dimensions of a paged cache
   int pages, slots;
-  int axis;              // of the grid, that divides past positions; or -1
+  int axis;              // of the grid, which divides past positions; or -1
   int64_t per_row, size; // pages of a row, slots of a page
   bool table;
 };
@@ -89,7 +89,7 @@ static void part(const struct mega_op *op, const struct mega_dim *x, int64_t ext
   *lo = offset + MIN(at * width, extent), *hi = offset + MIN((at + 1) * width, extent);
 }
 
-// The page of a row that has its i-th positions: of a page table, or of the row's share, which begins behind the page that no request has.
+// The page with the i-th positions of a row: from a page table, or from the row's share. Shares follow the page that no request has.
 static int64_t page_of(const struct mega_paged *p, const struct mega_seat *s, int64_t row, int64_t i)
 {
   if (!p->table) return row * p->per_row + i;
@@ -97,7 +97,7 @@ static int64_t page_of(const struct mega_paged *p, const struct mega_seat *s, in
   return s->pages ? s->pages[i] : 1 + row * p->per_row + i;
 }
 
-// Positions from .. to - 1 of a row, a box a page.
+// Appends positions from .. to - 1 of a row, one box for each page.
 static void pages(struct arena *mem, const struct mega_paged *p, const struct mega_seat *s, const struct mega_box *base, int64_t row, int64_t from,
                   int64_t to, struct mega_region *out)
 {
@@ -111,7 +111,8 @@ static void pages(struct arena *mem, const struct mega_paged *p, const struct me
   }
 }
 
-// A stream that data decide has a box for each choice, which is a pair of the access that decides. Another access has one box.
+// The number of boxes of an access. A stream whose elements are chosen by data has a box for each choice, which is a pair of the deciding access.
+// Another access has one box.
 static int64_t choices_of(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int tile)
 {
   const int decider = op->spec.access[access].decider;
@@ -161,7 +162,7 @@ void mega_region(struct arena *mem, const struct mega_model *m, const struct meg
   region_of(mem, m, op, access, layer, tile, step, true, out);
 }
 
-// All that any tile of an ordered operator may read: whole dimensions, and of those that have sections the whole section.
+// The elements that any tile of an ordered operator may read: whole dimensions, or whole sections of dimensions with sections.
 static void reach_of_any(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, struct mega_region *out)
 {
   const struct mega_access *a = &op->spec.access[access];

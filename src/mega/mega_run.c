@@ -1,4 +1,4 @@
-// A run: memory, threads, and what a consumer does with a work tile: wait, gather, body, scatter, publish.
+// A run: memory, threads, and the steps of a consumer for a work tile: wait, gather, body, scatter, publish.
 #include "mega/mega_threads.h"
 #include "base/memory.h"
 
@@ -24,7 +24,7 @@ static bool any_element(const struct mega_access *a)
   return false;
 }
 
-// Regions of the tile, each a box here; `at` is where its packed elements are.
+// Loads the regions of the tile, one box after another. `at` is the offset of the current box's packed elements.
 static bool load(struct mega_thread *t, struct mega_task *task)
 {
   const struct mega_plan *p = t->run->p;
@@ -129,7 +129,7 @@ static void *begin(void *arg)
   return NULL;
 }
 
-// Chooses the record of the earliest task that waited: it waited for what never comes. A pipeline waits for its consumer.
+// Chooses the record of the earliest task that waited, because its wait can never end. A pipeline waits for its consumer.
 static void choose_record(const struct mega_started *s, int n, struct mega_answer *out)
 {
   const struct mega_thread *first = NULL;
@@ -157,7 +157,7 @@ static int run_threads(struct mega_started *s, int n, struct err *e)
   return OK;
 }
 
-// A rank that ended for a reason of its own says it; those that it stopped have none.
+// Reports the fault of a rank that ended by itself. A rank that another one stopped reports none.
 static int answer_of(struct mega_running *ranks, const struct mega_started *s, int n, struct mega_answer *out, struct err *e)
 {
   const struct mega_plan *p = ranks->p;
@@ -200,7 +200,7 @@ static int allocate(struct arena *mem, struct mega_running *r, float *const *fir
   return OK;
 }
 
-// The largest piece and the largest tile, in elements. Gated products and attention need spare room, too.
+// Sets the sizes of the largest piece and of the largest tile, in elements. Gated products and attention also need spare room.
 static void measure(struct arena *mem, struct mega_running *r)
 {
   const struct mega_plan *p = r->p;
@@ -242,13 +242,13 @@ static void index_nodes(struct arena *mem, struct mega_running *r)
   }
 }
 
-// Behind the last page that the first row of a cache may use, where rows have equal shares.
+// The end of the pages that the first row of a cache may use. Rows have equal shares.
 static int64_t page_end(const struct mega_model *m, const struct mega_op *op, const struct mega_access *x, int d)
 {
   return x->dim[d].table + (m->tensor[op->arg[x->arg]].dim[d] - x->dim[d].table) / m->rows;
 }
 
-// Every position of the run has a place in the cache. mega_seats_check looks at a cache that requests share.
+// Checks that every position of the run fits the cache. mega_seats_check checks a cache that requests share.
 static int steps_fit(const struct mega_model *m, int steps, struct err *e)
 {
   struct arena own = {0};
@@ -268,7 +268,7 @@ static int steps_fit(const struct mega_model *m, int steps, struct err *e)
   return status;
 }
 
-// Memory of one rank.
+// Allocates the memory of one rank.
 static int make_rank(struct arena *mem, struct mega_running *r, float *const *first, struct err *e)
 {
   const struct mega_plan *p = r->p;
@@ -300,7 +300,7 @@ int mega_run_open(struct arena *mem, const struct mega_plan *p, float *const *fi
 float *mega_run_tensor(const struct mega_running *r, int tensor) { return r->memory[tensor].plain; }
 const double *mega_run_ends(const struct mega_running *r) { return r->ended; }
 
-// Epochs of a launch begin anew.
+// Resets all epochs before a launch.
 static void forget(struct mega_running *r)
 {
   const struct mega_plan *p = r->p;

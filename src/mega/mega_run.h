@@ -1,41 +1,42 @@
-// The schedule of a plan, run by threads of this machine: one thread a worker and one for its pipeline, C11 atomics for events, task bodies
-// in float32. It shows that the plan computes what it should under real races, and it is what the thread sanitizer watches.
+// Runs the schedule of a plan with threads of this machine: one thread for a worker and one for its pipeline. Events are C11 atomics, and task bodies
+// use float32. It tests that the plan is correct under real races, also with the thread sanitizer.
 //
 // Glossary
 //   slot     a version of a tensor in memory
 //   word     value and epoch of tagged data in one atomic 64-bit word
 //   ring     stages of a worker's pipeline; filled and freed count pieces
-//   record   what the first thread saw that waited past the deadline: worker, role, node, event, word seen and wanted
+//   record   the first wait that exceeded the deadline: worker, role, node, event, the word read and the word expected
 #ifndef MICA_MEGA_RUN_H
 #define MICA_MEGA_RUN_H
 
 #include "mega/mega.h"
 
-// Weights and first state of a model by a seed: by rank and tensor, NULL where it has neither. Ranks have their parts of the same whole.
-// Positions of a cache that are not filled are NaN.
+// Weights and initial state of a model from a seed: by rank and tensor, NULL for other tensors. The ranks' parts form one whole tensor. Unfilled
+// positions of a cache are NaN.
 int mega_values_make(struct arena *mem, const struct mega_model *m, uint64_t seed, float ***out, struct err *e);
 
-void mega_value_fill(const struct mega_model *m, int tensor, uint64_t seed, float *to); // of one tensor, the whole
+void mega_value_fill(const struct mega_model *m, int tensor, uint64_t seed, float *to); // one whole tensor
 
 struct mega_answer {
   int steps;
   int32_t *tokens; // [step][row]; NULL: the model has none
-  float **output;  // by tensor: of output, what the last step wrote; else NULL
+  float **output;  // by tensor: the values that the last step wrote to an output; else NULL
   bool hung;
-  char record[400]; // why it ended, where it did
+  char record[400]; // the reason why it hung
 };
-// `first`, by rank and tensor, is not changed. All ranks have to make the same tokens; the outputs are those of rank 0. Past `deadline` seconds in one wait the run ends as hung: NO, with the record. A run leaves nothing behind.
+// Runs `steps` steps. `first`, by rank and tensor, is not changed. All ranks must choose the same tokens; the outputs are those of rank 0. If one
+// wait takes more than `deadline` seconds, the run ends as hung: NO, with the record. All threads and memory are released.
 int mega_run(struct arena *mem, const struct mega_plan *p, float *const *first, int steps, double deadline, struct mega_answer *out, struct err *e);
 
-// The same in pieces: memory of its own, in which state lives from launch to launch, and launches. Weights and first state are copied where steps
-// write them, else used as they lie. After a launch that hung the next one begins anew.
+// A run in parts: memory, in which state lives from launch to launch, and launches. Weights and initial state are copied if steps write them, else
+// used in place. After a launch that hung, the next launch starts from reset events.
 struct mega_running;
 int mega_run_open(struct arena *mem, const struct mega_plan *p, float *const *first, struct mega_running **out, struct err *e);
 int mega_run_steps(struct arena *mem, struct mega_running *r, int steps, double deadline, struct mega_answer *out, struct err *e);
-float *mega_run_tensor(const struct mega_running *r, int tensor); // its elements; NULL: it is held in words
-const double *mega_run_ends(const struct mega_running *r);        // [worker][node]: seconds at which tasks of the last step ended; 0: there was none
+float *mega_run_tensor(const struct mega_running *r, int tensor); // its elements; NULL: it is stored in words
+const double *mega_run_ends(const struct mega_running *r);        // [worker][node]: seconds at which tasks of the last step ended; 0: no task
 
-// The same tokens without tasks, events or versions: a transformer in float64, sequentially.
+// The tokens of a transformer in float64, computed sequentially without tasks, events or versions.
 int mega_reference(struct arena *mem, const struct mega_config *c, const struct mega_model *m, float *const *first, int steps, int32_t **tokens,
                    struct err *e);
 

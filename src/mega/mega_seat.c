@@ -1,5 +1,5 @@
-// Seats: where rows stand in a step that serves requests. Regions of a served cache follow from them; mega_seats_check says which seats a proof
-// covers, and mega_seats_sample has those that it looks at.
+// Seats: the places of rows in a step that serves requests. They determine the regions of a served cache. mega_seats_check decides whether a proof
+// covers the given seats. mega_seats_sample makes the seats for which a proof is repeated.
 #include "mega/mega.h"
 
 #include <stdlib.h>
@@ -56,15 +56,15 @@ static int longer_first(const void *a, const void *b)
   return x->positions != y->positions ? (x->positions < y->positions ? 1 : -1) : x->tile - y->tile;
 }
 
-// Tiles by length are dealt into as many groups as a worker has tiles. Neighbours in the order are one of each group: every other group goes from the
-// shortest to the longest, so that these add up to nearly the same.
+// Sorts tiles by length and divides them into as many groups as a worker has tiles. Neighbours in the order are one tile of each group. Every second
+// group is reversed, so that the neighbours add up to nearly equal lengths.
 void mega_order_make(struct arena *mem, const struct mega_model *m, const struct mega_op *op, const struct mega_seat *seat, uint16_t *order)
 {
   int n = op->tiles, groups = (n + m->workers - 1) / m->workers, each = (n + groups - 1) / groups, at = 0;
   struct seat_work *w = NEWS(mem, struct seat_work, n);
   for (int t = 0; t < n; t++) w[t] = (struct seat_work){seat[t / (n / op->parts[0])].past, t};
   qsort(w, (size_t)n, sizeof *w, longer_first);
-  bool alike = w[0].positions - w[n - 1].positions <= w[0].positions / 16; // no order is needed
+  bool alike = w[0].positions - w[n - 1].positions <= w[0].positions / 16; // all lengths are similar: keep the order
   for (int i = 0; i < n && alike; i++) order[i] = (uint16_t)i;
   for (int i = 0; i < each && !alike; i++)
     for (int g = 0; g < groups; g++) {
@@ -73,7 +73,7 @@ void mega_order_make(struct arena *mem, const struct mega_model *m, const struct
     }
 }
 
-// ---- which seats are right ----
+// ---- seats that a proof covers ----
 
 static int bad_row(const struct mega_seat *s, int row, const char *what, long long is, struct err *e)
 {
@@ -100,7 +100,7 @@ static int seat_fits(const struct mega_model *m, const struct mega_seat *seat, i
   return OK;
 }
 
-// Pages that this launch writes are those of one request.
+// Pages that this launch writes must belong to one request.
 static int writes_apart(const struct mega_model *m, const struct mega_seat *seat, const int *pages, int row, int steps, struct err *e)
 {
   int64_t slots;
@@ -115,7 +115,7 @@ static int writes_apart(const struct mega_model *m, const struct mega_seat *seat
   return OK;
 }
 
-// Rows of one request are neighbours: each has the one before it in its count.
+// No two rows may have the same position of one request.
 static int requests_apart(const struct mega_seat *seat, int row, struct err *e)
 {
   for (int r = 0; r < row; r++)
@@ -136,7 +136,7 @@ int mega_seats_check(const struct mega_model *m, const struct mega_seat *seat, c
   return OK;
 }
 
-// ---- seats that a proof looks at ----
+// ---- seats for which a proof is repeated ----
 
 enum { EMPTY, UNEQUAL, PROMPT, MIXED, SAMPLES };
 
@@ -149,19 +149,19 @@ struct mega_seat *mega_seats_sample(struct arena *mem, const struct mega_model *
 {
   int64_t slots, all = mega_pages_of(m, &slots), share = (all - 1) / m->rows;
   struct mega_seat *s = NEWS(mem, struct mega_seat, m->rows);
-  int32_t *pages = NEWS(mem, int32_t, all + 1); // of a prompt; backwards, so that neighbours in the cache are not neighbours in it
+  int32_t *pages = NEWS(mem, int32_t, all + 1); // of a prompt. In descending order, so adjacent positions are not in adjacent pages
   for (int64_t i = 0; i + 1 < all; i++) pages[i] = (int32_t)(number == MIXED ? 1 + share + i : all - 1 - i);
-  int64_t past = all > 2 ? MAX(slots - 2, 0) : 0; // a prompt that goes on in its next page, where there is one
+  int64_t past = all > 2 ? MAX(slots - 2, 0) : 0; // a prompt that continues in another page, if there is one
   switch (number) {
   case EMPTY:
-  case UNEQUAL: // up to the last position of its share
+  case UNEQUAL: // up to the last position of the row's share
     for (int r = 0; r < m->rows; r++) {
       int64_t at = number == EMPTY ? 0 : (share * slots - 2) * (r + 1) / m->rows;
       s[r] = (struct mega_seat){true, true, at, at, 0, NULL};
     }
     return s;
   case PROMPT: return one_prompt(s, 0, m->rows, past, pages), s;
-  case MIXED: // the first row is not live, then a prompt, then rows that decode, of a launch of one step
+  case MIXED: // an idle row, then a prompt, then rows that decode, in a launch of one step
     if (m->rows < 3) return NULL;
     one_prompt(s, 1, m->rows / 2, share > 1 ? past : 0, pages);
     for (int r = 1 + m->rows / 2; r < m->rows; r++) s[r] = (struct mega_seat){true, false, r % (share * slots), r % (share * slots), 0, NULL};
@@ -170,7 +170,7 @@ struct mega_seat *mega_seats_sample(struct arena *mem, const struct mega_model *
   }
 }
 
-// For some of the seats all tiles are somewhere else.
+// For some samples, an order that moves every tile.
 const uint16_t *mega_order_sample(struct arena *mem, const struct mega_model *m, int number)
 {
   for (int o = 0; o < m->nops && number != EMPTY; o++) {

@@ -1,4 +1,4 @@
-// Task bodies of served requests in C, float32: attention where rows are of requests, and sampling.
+// Task bodies of served requests in C, float32: attention if rows belong to requests, and sampling.
 #include "mega/mega_bodies.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 
 // ---- attention ----
 
-// Keys and values of this row and of the rows before it, of the same request, are made from their inputs: so no tile waits for another of the
-// same node. Scores of this row go to `now`.
+// Keys and values of this row, and of the rows before it of the same request, are computed from their inputs. So no tile waits for another tile of
+// the same node. `now` gets the scores of this row.
 static void see_rows(struct mega_task *t, const float *key_gain, struct mega_softmax *head, int64_t heads, float *now)
 {
   int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], row = t->box[0].lo[0];
@@ -23,7 +23,7 @@ static void see_rows(struct mega_task *t, const float *key_gain, struct mega_sof
   }
 }
 
-// Earlier launches wrote the cache up to `past`.
+// Attention of one tile. Earlier launches wrote the cache up to position `past`.
 static void serve(struct mega_task *t, const float *query_gain, const float *key_gain, float *now, float *y)
 {
   struct mega_softmax head[MEGA_MOST_GROUP];
@@ -39,7 +39,7 @@ void mega_body_qknorm_served_attention(struct mega_task *t) { serve(t, t->data[3
 void mega_body_served_append(struct mega_task *t) { mega_append(t, NULL, t->data[0], t->data[1], t->spare, t->data[2]); }
 void mega_body_qknorm_served_append(struct mega_task *t) { mega_append(t, t->data[2], t->data[0], t->data[1], t->spare, t->data[3]); }
 
-// The first part sees the rows of this launch.
+// One part of attention. The first part includes the rows of this launch.
 static void serve_part(struct mega_task *t, const float *query_gain, const float *key_gain, int out)
 {
   struct mega_softmax head[MEGA_MOST_GROUP];
@@ -59,7 +59,7 @@ struct mega_choice {
   int64_t token; // -1: none
 };
 
-// The better of two: the larger key, of equal ones the smaller token.
+// Whether a is the better choice: the larger key, or the smaller token if keys are equal.
 static bool better(const struct mega_choice *a, const struct mega_choice *b)
 {
   return b->token < 0 || a->key > b->key || (a->key == b->key && a->token < b->token);
@@ -75,12 +75,12 @@ struct mega_choosing_from { // logits of consecutive tokens, or pairs of a logit
 static struct mega_choice choice_of(const struct mega_choosing_from *c, int64_t i)
 {
   struct mega_choice a = {0, c->pairs ? c->x[2 * i] : c->x[i], c->pairs ? (int64_t)c->x[2 * i + 1] : c->first + i};
-  if (a.logit != a.logit) a.token = -1; // no number
+  if (a.logit != a.logit) a.token = -1; // NaN
   a.key = c->noisy && a.token >= 0 ? noise_key(a.logit, c->settings, (noise_word)c->position, (noise_word)a.token) : a.logit;
   return a;
 }
 
-// The best behind `last` in their order; `last` NULL: of all.
+// The best choice after `last` in the order of choices. `last` NULL: the best of all.
 static struct mega_choice best_after(const struct mega_choosing_from *c, const struct mega_choice *last)
 {
   struct mega_choice best = {-INFINITY, -INFINITY, -1};
@@ -93,7 +93,7 @@ static struct mega_choice best_after(const struct mega_choosing_from *c, const s
 
 static int64_t top_of(const float *settings, int64_t most) { return (int64_t)fminf(fmaxf(settings[NOISE_TOP], 0), (float)most); }
 
-// The best of the tile's tokens: one, or where the choice is limited the largest logits, as many as that. The rest are no tokens.
+// The best tokens of the tile: one or, if the choice is limited, that number of tokens with the largest logits. Unused entries are no tokens.
 void mega_body_sample_partial(struct mega_task *t)
 {
   int64_t rows = mega_extent(&t->box[0], 0), n = mega_extent(&t->box[0], 1), kept = mega_extent(&t->box[2], 2);

@@ -1,4 +1,4 @@
-// Inside the room: what the threads of a run share.
+// Private header: data that the threads of a run share.
 #ifndef MICA_MEGA_THREADS_H
 #define MICA_MEGA_THREADS_H
 
@@ -25,39 +25,39 @@ struct mega_running { // of a rank
   const struct mega_plan *p;
   int rank;
   struct mega_running *ranks;                       // all of the world
-  int steps, *first_wait, *first_event, *events_of; // by node: waits; events that it publishes
+  int steps, *first_wait, *first_event, *events_of; // by node: first wait; first event that it publishes
   double deadline;
   int64_t stage_floats, scratch_floats;
   struct mega_memory memory[MEGA_MOST_TENSORS];
   struct mega_word *counter; // by event
   struct mega_word *flag;    // [event][worker]
   struct mega_ring *ring;    // by worker
-  struct mega_word *met;     // [begin, end][rank]: told by that rank
+  struct mega_word *met;     // [begin, end][rank]: signals of that rank
   float **scratch;           // by thread
-  double *ended;             // [worker][node]: when a task of the last step did
+  double *ended;             // [worker][node]: end of a task of the last step
   atomic_int done;           // workers that have run all steps
-  atomic_int stop;           // everybody leaves
-  atomic_int recorded;       // somebody writes the record
+  atomic_int stop;           // all threads leave
+  atomic_int recorded;       // a thread writes the record
   struct mega_answer *out;
 };
 struct mega_thread {
   struct mega_running *run;
   int worker, step, node, tile;
   bool producer;
-  char note[400]; // what it waited for when the run ended; "": nothing
+  char note[400]; // its wait when the run ended; "": none
   struct arena own;
   float *scratch;
   // of a consumer: the stream of its tile
-  int64_t taken, left; // pieces that were taken from the ring; that are left of the tile
-  bool holds;          // the last one taken is not freed
+  int64_t taken, left; // pieces taken from the ring; pieces of the tile that remain
+  bool holds;          // the last piece taken is not freed
   struct mega_region pieces;
   int piece_access, at;
 };
 
-// ---- mega_wait.c: waits return false where the run ends ----
+// ---- mega_wait.c: waits return false if the run ends ----
 bool mega_wait_event(struct mega_thread *t, const struct mega_wait *x);
-bool mega_wait_ring(struct mega_thread *t, int64_t until); // of its producer freed pieces, of its consumer filled ones
-bool mega_meet_ranks(struct mega_thread *t, bool end);     // the first worker tells the others, and waits until all have told it
+bool mega_wait_ring(struct mega_thread *t, int64_t until); // a producer waits for freed pieces, a consumer for filled ones
+bool mega_meet_ranks(struct mega_thread *t, bool end);     // the first worker signals the other ranks and waits for the signals of all
 bool mega_wait_word(struct mega_thread *t, _Atomic uint64_t *word, uint32_t epoch, const struct mega_tensor *of, float *out);
 void mega_publish(struct mega_thread *t);
 void mega_stop(struct mega_thread *t, bool hung, const char *fmt, ...) PRINTF(3, 4);
@@ -67,10 +67,10 @@ bool mega_stopped(const struct mega_running *r);
 void mega_produce(struct mega_thread *t);
 const float *mega_next_piece(struct mega_task *task);
 bool mega_finish_pieces(struct mega_thread *t, const struct mega_task *task);
-void mega_list_pieces(struct mega_thread *t, int step); // of the tile: into t->pieces
+void mega_list_pieces(struct mega_thread *t, int step); // of the current tile: into t->pieces
 
 // ---- mega_move.c ----
-// Runs of elements of a box that lie one after another: f(arg, first element, count), in the order of the box.
+// Calls f(arg, first element, count) for each contiguous run of elements of a box, in the order of the box.
 void mega_runs(const struct mega_tensor *t, const struct mega_box *b, bool (*f)(void *arg, int64_t at, int64_t n), void *arg);
 bool mega_gather(struct mega_thread *t, int access, const struct mega_box *b, float *to);
 void mega_scatter(struct mega_thread *t, int access, const struct mega_box *b, const float *from);

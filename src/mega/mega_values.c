@@ -1,4 +1,4 @@
-// Weights and first state by a seed. The scale of weights keeps activations near 1; gains are near 1; tokens are rows of the table.
+// Weights and initial state from a seed. The scale of weights keeps activations near 1. Gains are near 1. Tokens are rows of the table.
 #include "base/num.h"
 #include "mega/mega_run.h"
 
@@ -9,7 +9,7 @@
 
 struct mega_use { // how an operator uses a tensor
   bool stream, any, settings;
-  int64_t table_rows; // for tokens: of the table that they choose from
+  int64_t table_rows; // for tokens: rows of the table that they index
 };
 
 static void use_of(const struct mega_op *op, const struct mega_model *m, int tensor, struct mega_use *u)
@@ -28,7 +28,7 @@ static void use_of(const struct mega_op *op, const struct mega_model *m, int ten
 
 static double scale_of(const struct mega_tensor *t, const struct mega_use *u)
 {
-  int k = t->rank == 2 ? 1 : t->rank - 2; // tables are [n][k], others [...][k][n]
+  int k = t->rank == 2 ? 1 : t->rank - 2; // tables are [n][k], other weights [...][k][n]
   return u->stream || u->any ? 1 / sqrt((double)t->dim[k]) : 0;
 }
 
@@ -65,7 +65,7 @@ static void fill_boxes(struct arena *mem, const struct mega_model *m, int tensor
   }
 }
 
-// Fills the whole tensor.
+// Fills the whole tensor, of which ranks have shards.
 void mega_value_fill(const struct mega_model *m, int tensor, uint64_t seed, float *to)
 {
   struct rng r = {hash_mix(seed, (uint64_t)(m->tensor[tensor].like ? m->tensor[tensor].like - 1 : tensor))};
@@ -77,7 +77,7 @@ void mega_value_fill(const struct mega_model *m, int tensor, uint64_t seed, floa
   if (u.table_rows)
     for (int64_t i = 0; i < mega_elements(&whole); i++) to[i] = (float)rng_below(&r, (uint64_t)u.table_rows);
   else if (u.settings)
-    memset(to, 0, sizeof *to * (size_t)mega_elements(&whole)); // the largest logit
+    memset(to, 0, sizeof *to * (size_t)mega_elements(&whole)); // settings of 0: the largest logit is chosen
   else if (whole.kind == MEGA_STATE)
     fill_boxes(&own, m, tensor, &whole, &r, to);
   else
@@ -85,7 +85,7 @@ void mega_value_fill(const struct mega_model *m, int tensor, uint64_t seed, floa
   arena_close(&own);
 }
 
-// Each rank's part of the whole.
+// Copies each rank's part of the whole tensor.
 static bool divide(struct arena *mem, const struct mega_model *m, int tensor, float *whole, float **v)
 {
   const struct mega_tensor *t = &m->tensor[tensor];

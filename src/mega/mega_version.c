@@ -1,5 +1,6 @@
-// Versions and events that order needs besides the events of data. Versions are as few as the proof of reuse accepts. If no number of versions is
-// enough, and for output and state, which have one, the readers publish an event that the writer waits for.
+// Chooses versions, and adds the events that ordering needs besides the events of data. A tensor gets the fewest versions that the proof of reuse
+// accepts. If no number of versions suffices, the readers publish an event that the writer waits for. Outputs and state have one version, so they use
+// such an event too.
 #include "mega/mega_prove.h"
 
 #include <stdlib.h>
@@ -52,7 +53,7 @@ static void add_pair(struct mega_choosing *c, int writer, int other, int tensor)
   PUSH(c->mem, p->wait, p->nwaits, p->waits_cap) = (struct mega_wait){writer, 0, mega_op_of(p, writer)->tiles, event, other >= writer, 0, false};
 }
 
-// And the same in all layers: that layers are alike saves looking for each.
+// Adds the same wait in all layers: since layers are alike, the others need no search.
 static void add_reuse(struct mega_choosing *c, int writer, int other, int tensor)
 {
   struct mega_plan *p = c->p;
@@ -64,7 +65,7 @@ static void add_reuse(struct mega_choosing *c, int writer, int other, int tensor
   sort_waits(p);
 }
 
-// The tensor that the node writes on all ranks, or that it reads from there; -1: none.
+// The shared tensor that the node writes on all ranks, or reads from all ranks. -1: none.
 static int shared_of(const struct mega_plan *p, int node, bool writes)
 {
   const struct mega_op *op = mega_op_of(p, node);
@@ -73,7 +74,8 @@ static int shared_of(const struct mega_plan *p, int node, bool writes)
   return -1;
 }
 
-// The reader is on another rank. There, before the exchange that the writer hears of last, the writer of slots waits for the reader.
+// Orders a write after a reader on another rank. The last exchange before the writer makes it wait for slots of that rank. The node that writes these
+// slots waits for the reader.
 static int add_remote_reuse(struct mega_choosing *c, const struct mega_overwritten *x, int tensor, struct err *e)
 {
   struct mega_plan *p = c->p;
@@ -108,7 +110,7 @@ static void lower_versions(struct mega_choosing *c, bool *stuck)
   }
 }
 
-// A node of an operator that repeats and has tiles for all workers, as late in the layer as possible; -1: there is none.
+// The last node in the first layer of a repeated operator with tiles for all workers. -1: there is none.
 static int last_of_all_workers(const struct mega_plan *p)
 {
   int first = -1;
@@ -122,8 +124,8 @@ static int last_of_all_workers(const struct mega_plan *p)
   return first;
 }
 
-// Adds waits for reuse: each layer of such an operator waits for all tiles of the same operator in the previous layer, and of the operators behind it
-// there. No worker is then more than a layer ahead of another. The waits are kept only if every activation fits into the versions that are allowed.
+// Adds waits for reuse: each layer of such an operator waits for all tiles of the same operator in the previous layer, and of the operators after it
+// there. No worker is then more than one layer ahead of another. The waits are kept only if every activation fits into the permitted versions.
 static int keep_together(struct mega_choosing *c, bool *stuck, struct err *e)
 {
   struct mega_plan *p = c->p;
@@ -161,9 +163,9 @@ static int too_many(const struct mega_plan *p, struct err *e)
   return OK;
 }
 
-// ---- pipelines that are too far ahead ----
+// ---- pipelines that run too far ahead ----
 
-// The producer waits, before it copies state, for those who wrote it in the step before.
+// Adds waits of the producer for the writers of state in the previous step, before it copies that state.
 static int hold_back(struct mega_choosing *c, struct err *e)
 {
   TRY(prepare(c, e));
@@ -201,7 +203,7 @@ int mega_versions_choose(struct arena *mem, struct mega_plan *p, struct err *e)
   return status;
 }
 
-// ---- events that the text states ----
+// ---- events that the text names ----
 
 static bool stated(const struct mega_plan *p, int op, const struct mega_after *a, const struct mega_wait *x)
 {

@@ -1,11 +1,11 @@
-// Waits, publications and the watchdog. Every wait looks at the clock; the first that is past the deadline stops all. Each thread then notes
-// what it waits for, and the record is the note of the earliest task: the others wait because of it.
+// Waits, publications and the watchdog. Every wait reads the clock. The first wait that exceeds the deadline stops all threads. Each thread then
+// notes the wait in which it was. The record is the note of the earliest task, because the others depend on it.
 #include "mega/mega_threads.h"
 
 #include <sched.h>
 #include <string.h>
 
-enum { LOOKS = 256 }; // at a word, between looks at the clock
+enum { LOOKS = 256 }; // reads of a word between two reads of the clock
 
 bool mega_stopped(const struct mega_running *r) { return atomic_load_explicit(&r->stop, memory_order_relaxed); }
 
@@ -22,7 +22,7 @@ void mega_stop(struct mega_thread *t, bool hung, const char *fmt, ...)
     if (r->p->world.stop[r->rank][k]) atomic_store_explicit(&r->ranks[k].stop, 1, memory_order_release);
 }
 
-// Records the wait of a thread that ends without an answer.
+// Notes the wait of a thread that did not complete.
 PRINTF(3, 4) static void note(struct mega_thread *t, bool late, const char *fmt, ...)
 {
   char name[80];
@@ -42,7 +42,7 @@ struct mega_watch {
   int looks;
 };
 
-// Between looks: false where the run ends, or this wait has taken too long.
+// Called between two reads of a word. False: the run ends, or this wait exceeds the deadline.
 static bool patient(struct mega_thread *t, struct mega_watch *w, bool *late)
 {
   *late = false;

@@ -1,5 +1,5 @@
-// A world: ranks that run the same plan, each on its shard of the weights, of the heads and of the cache. Who writes slots where, who tells
-// whom, and which elements of a whole tensor a rank has.
+// A world: ranks that run the same plan, each on its shard of the weights, of the heads and of the cache. This file makes the tables of a world
+// (which rank writes to and signals which) and maps elements of a shard to elements of the whole tensor.
 #include "mega/mega.h"
 
 void mega_world_make(int n, struct mega_world *w)

@@ -1,5 +1,5 @@
-// No deadlock, whatever the timing: what waits for what has no cycle. A task has three moments: its pieces are there, it has waited, it has
-// ended. Edges come from events, from the order of tasks of a worker, from the order of its pipeline, and from stages that have to be free.
+// Freedom from deadlock for any timing: the graph of waits has no cycle. A task has three moments: its pieces have arrived, its waits are over, it
+// has ended. Arcs come from events, from the order of tasks of a worker, from the order of its pipeline, and from stages that must become free.
 #include "mega/mega_prove.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ struct mega_arc {
 };
 struct mega_waiting {
   struct mega_proving *v;
-  int n, narcs, cap, *first, *open; // by vertex: its arcs; how many others it still waits for
+  int n, narcs, cap, *first, *open; // by vertex: its first arc; the number of vertices that it still waits for
   struct mega_arc *arc;
 };
 
@@ -26,7 +26,7 @@ static void arc(struct mega_waiting *g, int from, int to)
   g->open[to]++;
 }
 
-// All that publish an event come before one moment of their own, which comes before each that waits: fewer arcs than pairs.
+// Each event has a vertex between the tasks that publish it and the tasks that wait for it. This takes fewer arcs than one for each pair.
 static void event_arcs(struct mega_waiting *g, const int *hub)
 {
   const struct mega_plan *p = g->v->p;
@@ -59,7 +59,7 @@ static void worker_arcs(struct mega_waiting *g, int w)
   for (int i = 0; i < n; i++) {
     int to = vertex(g, s->instance[i], w, FILLED);
     if (i) arc(g, vertex(g, s->instance[i - 1], w, FILLED), to);
-    for (int64_t piece = s->start[i], last = -1; piece < s->start[i + 1]; piece++) { // tasks that free its stages
+    for (int64_t piece = s->start[i], last = -1; piece < s->start[i + 1]; piece++) { // tasks that free the stages of this one
       int freed = mega_stage_freed_by(g->v, s, piece);
       if (freed >= 0 && freed != last) arc(g, vertex(g, freed, w, WAITED), to);
       last = freed;
@@ -94,7 +94,7 @@ static void name_vertex(const struct mega_waiting *g, int x, int tasks, struct s
   str_add(out, moments[x % MOMENTS], name, task % p->m->workers);
 }
 
-// From a vertex that is left, backwards over others that are left, until one comes again.
+// Reports a cycle. Follows predecessors among the remaining vertices until one repeats.
 static void report(struct mega_waiting *g, int tasks)
 {
   int *before = NEWS(g->v->mem, int, g->n), *seen = NEWS(g->v->mem, int, g->n), at = -1, length = 0;

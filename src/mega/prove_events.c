@@ -1,4 +1,4 @@
-// Events: what is awaited is what is published, of the write that the tile reads.
+// Checks that each wait is for the tiles that publish its event, and for the write that the tile reads.
 #include "mega/mega_prove.h"
 
 static bool event_sound(struct mega_proving *v, int e)
@@ -46,8 +46,8 @@ int mega_prove_counts(struct mega_proving *v, struct err *err)
 
 // ---- epochs ----
 
-// How many steps before the node's its event is published that is last before it in a sequential program.
-// The pipeline copies state of the steps before.
+// The number of steps between the node and the last publication of the event before it in a sequential program. The pipeline copies state of the
+// previous step.
 static int expected_back(const struct mega_plan *p, const struct mega_wait *x)
 {
   const struct mega_event *ev = &p->event[x->event];

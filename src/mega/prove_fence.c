@@ -1,14 +1,14 @@
-// The pipeline and state: it copies pages that threads wrote, ahead of the tile that needs them. A copy begins as soon as a stage is free, so
-// what was written has to be known by the task that freed it, and a proxy fence has to lie between. Pieces of a cache that requests share do not
-// count, because there may be none: so the pipeline is as far ahead as it can ever be.
+// The pipeline and state: the pipeline copies pages that threads wrote, ahead of the tile that needs them. A copy begins as soon as a stage is free.
+// So the task that freed the stage must know of the write, and a proxy fence must lie between. Pieces of a cache that requests share are not counted,
+// because there may be none. The pipeline is then as far ahead as it can ever be.
 #include "mega/mega_prove.h"
 
 struct mega_fencing {
   struct mega_proving *v;
   int worker, instance, tile, tensor;
-  int freed;                        // instance whose task frees the stage; -1: it was never taken
+  int freed;                        // instance whose task frees the stage; -1: the stage is initially empty
   struct mega_touches *writes;      // by tensor
-  const struct mega_touch *ordered; // a write that only the fence is missing for
+  const struct mega_touch *ordered; // a write that only lacks the fence
 };
 
 static bool known_at(const struct mega_fencing *f, int instance, const struct mega_touch *t)
@@ -18,7 +18,7 @@ static bool known_at(const struct mega_fencing *f, int instance, const struct me
   return mega_over(mega_begun(&f->v->clocks, instance, f->worker)->of[MEGA_ALL], t->worker, t->instance);
 }
 
-// The producer has waited itself, and then had its fence.
+// Whether the producer itself waited for the write, which is followed by its own fence.
 static bool awaited(const struct mega_fencing *f, const struct mega_touch *t)
 {
   const struct mega_clocks *c = &f->v->clocks;
@@ -57,7 +57,7 @@ static void check_piece(struct mega_fencing *f, const struct mega_box *b, int64_
                  p->m->tensor[f->tensor].name, t->tile, name);
 }
 
-// Pieces of the tile's streams in the order in which the pipeline brings them; those of weights only count.
+// Checks the pieces of the tile's streams in the order in which the pipeline copies them. Pieces of weights are only counted.
 static void check_tile(struct mega_fencing *f, int64_t *piece, struct mega_region *r)
 {
   const struct mega_plan *p = f->v->p;
@@ -68,7 +68,7 @@ static void check_tile(struct mega_fencing *f, int64_t *piece, struct mega_regio
     const bool table = mega_paged(p->m, op, true);
     if (!x->stream) continue;
     f->tensor = op->arg[x->arg], r->n = 0;
-    // A plan that is still made gets waits for all positions of requests.
+    // While a plan is being made, waits cover all positions of requests.
     (f->v->ahead ? mega_reach : mega_region)(f->v->mem, p->m, op, a, p->node[node].layer, f->tile, f->instance / p->nnodes, r);
     for (int i = 0; i < r->n; i++) {
       int64_t n = mega_pieces(p->m, op, a, &r->box[i]);
@@ -104,7 +104,8 @@ static void remember_writes(struct mega_fencing *f, struct mega_region *r)
   }
 }
 
-// Tasks that copy an activation into shared memory: their feeder copies after their waits and a fence, which emitted text has by operator.
+// Checks tasks whose feeder copies an activation into shared memory. The copy follows their waits and a fence, which the emitted text places by
+// operator.
 static void check_copies(struct mega_proving *v, int node)
 {
   const struct mega_plan *p = v->p;

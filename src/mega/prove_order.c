@@ -1,10 +1,10 @@
-// Order: each element that a tile reads was written before, by what the tile knows when it has waited; tagged words bring their own order. A
-// pipeline asks for weights that data decide only after its producer has waited for these data.
+// Order: each element that a tile reads was written before, according to the clock of the tile after its waits. Tagged words carry their own order. A
+// pipeline requests weights that data choose only after its producer has waited for these data.
 #include "mega/mega_prove.h"
 
 #include <string.h>
 
-struct mega_source { // who wrote a box that is read
+struct mega_source { // the writers of a box that is read
   struct mega_box box;
   int nspans;
   struct mega_span *span;
@@ -18,7 +18,7 @@ struct mega_ordering {
   struct mega_source *source;
 };
 
-// ---- who wrote it, by the map of elements ----
+// ---- writers, by the map of elements ----
 
 static void collect(const struct mega_tensor *t, const uint16_t *tile, const struct mega_box *b, int d, int64_t at, bool *found)
 {
@@ -53,7 +53,7 @@ static const struct mega_source *source_of(struct mega_ordering *o, const struct
 
 // ---- tensors that are written as a whole ----
 
-// The words of these tiles are polled for: a wait of this tile for tagged data of all of them.
+// Whether the tile polls the words of these tiles: it waits for tagged data of all of them.
 static bool polled(const struct mega_ordering *o, const struct mega_span *s, int writer, int back)
 {
   const struct mega_plan *p = o->v->p;
@@ -96,9 +96,9 @@ static void check_whole(struct mega_ordering *o, const struct mega_box *b)
   for (int i = 0; i < s->nspans; i++) check_source(o, &s->span[i], write, back);
 }
 
-// ---- what decides which weights a pipeline brings ----
+// ---- data that choose the weights of a pipeline ----
 
-// The producer has waited for these tiles, before it asks for the tile's pieces: it polled their words, or an event ordered them.
+// Whether the producer waits for these tiles before it requests the tile's pieces. It polls their words, or an event orders them.
 static bool producer_waited(const struct mega_ordering *o, const struct mega_span *s, int writer, int back)
 {
   const struct mega_plan *p = o->v->p;

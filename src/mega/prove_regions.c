@@ -1,4 +1,4 @@
-// Regions: each write of a tensor covers every element once; reads stay within their tensor; state is read where it was filled or written.
+// Checks that each write of a tensor covers every element once, that reads stay within their tensor, and that state is written before it is read.
 #include "mega/mega_prove.h"
 
 #include <string.h>
@@ -87,7 +87,7 @@ static bool never(void *arg, const struct mega_touch *t) { return (void)arg, (vo
 
 struct mega_states {
   struct mega_region filled;           // before the first step
-  struct mega_touches *writes, *reads; // reads: of the instance that is looked at
+  struct mega_touches *writes, *reads; // reads: of the current instance
 };
 
 static void write_state(struct mega_proving *v, struct mega_states *s, int tensor, const struct mega_touch *t)

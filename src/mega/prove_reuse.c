@@ -1,10 +1,10 @@
-// Reuse: what a tile overwrites has been read by all who read it, and its first writer has ended. Tagged data need a chain of events with a
-// release and an acquire on it, other data one of synchronization alone.
+// Reuse: before a tile overwrites elements, all readers have read them and the previous writer has ended. Tagged data need a chain of events of which
+// one has release and acquire semantics. Other data need a chain in which every event has them.
 #include "mega/mega_prove.h"
 
 #include <string.h>
 
-struct mega_user { // an access to a tensor; it makes or reads this write of a step, that of `back` steps before
+struct mega_user { // an access to a tensor. It writes or reads write number `write` of the step that is `back` steps earlier
   int node, access, write, back;
 };
 struct mega_users {
@@ -14,12 +14,12 @@ struct mega_users {
 struct mega_reusing {
   struct mega_proving *v;
   struct mega_users *users; // by tensor, in the order of nodes
-  struct mega_known known;  // of the tile that writes
+  struct mega_known known;  // of the writing tile
   int instance, worker, tile, node, tensor;
   const struct mega_box *box;
   struct mega_touches *reads, *writes; // by tensor of state
   struct mega_region other_box;
-  int only; // this tensor; -1: all
+  int only; // only this tensor; -1: all tensors
   struct mega_overwritten first;
 };
 
@@ -35,12 +35,12 @@ static void fault(struct mega_reusing *u, const char *what, int node, int tile, 
                  what, remote ? " on another rank" : "");
 }
 
-// For the choice of versions one fault is enough.
+// Whether the check may stop: the choice of versions needs only one fault.
 static bool enough(const struct mega_reusing *u) { return u->only >= 0 && u->v->out->nfaults; }
 
 // ---- versions ----
 
-// Tiles of another worker whose access meets the box, where the task is not known to be over.
+// Tiles of another worker whose access intersects the box, unless the task is known to have ended.
 static void check_task(struct mega_reusing *u, int instance, int access, int worker)
 {
   const struct mega_plan *p = u->v->p;
@@ -48,7 +48,7 @@ static void check_task(struct mega_reusing *u, int instance, int access, int wor
   const struct mega_op *op = mega_op_of(p, node);
   struct mega_span s = mega_share(p, node, worker);
   struct mega_region *r = &u->other_box;
-  bool here = instance == u->instance && worker == u->worker; // its own earlier tiles are over
+  bool here = instance == u->instance && worker == u->worker; // earlier tiles of this task have ended
   if ((worker == u->worker && !here) || s.lo == s.hi || mega_over(needed(u), worker, instance)) return;
   for (int t = here ? u->tile + 1 : s.lo; t < s.hi; t++) {
     r->n = 0;
@@ -61,7 +61,7 @@ static void check_task(struct mega_reusing *u, int instance, int access, int wor
   }
 }
 
-// Readers of the slot that this rank writes on another.
+// Readers, on another rank, of the slot that this rank writes there.
 static void check_remote(struct mega_reusing *u, int instance, int access, int worker)
 {
   const struct mega_plan *p = u->v->p;
@@ -101,7 +101,7 @@ static void list_users(struct mega_reusing *u)
   }
 }
 
-// The tasks that have to do with one write of the tensor: `epoch` counts its writes from the first step on.
+// Checks the tasks that access one write of the tensor. `epoch` counts its writes from the first step.
 static void check_epoch(struct mega_reusing *u, int64_t epoch)
 {
   const struct mega_plan *p = u->v->p;

@@ -1,4 +1,4 @@
-// The nodes are those of the model in its order, the pipeline is filled for each of them, and each work tile of each node is run by exactly one worker.
+// Checks that nodes follow the model's order, that the pipeline is filled for each of them, and that exactly one worker runs each work tile.
 #include "mega/mega_prove.h"
 
 static void pipeline_has_all(struct mega_proving *v)

@@ -1,4 +1,4 @@
-// Accesses to state, found by the first dimension of their box: the layer of a cache, the row of a token.
+// Accesses to state, indexed by the first dimension of their box: the layer of a cache, the row of a token.
 #include "mega/mega_prove.h"
 
 static int64_t buckets(const struct mega_box *b) { return MIN(b->hi[0] - b->lo[0], MEGA_BUCKETS); }

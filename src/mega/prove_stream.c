@@ -1,4 +1,4 @@
-// The pipeline of a worker: pieces in the order in which the producer brings them. Each takes a stage, and there are `stages` of them.
+// The pipeline of a worker: pieces in the order in which the producer copies them. Each piece takes a stage. There are `stages` stages.
 #include "mega/mega_prove.h"
 
 static int64_t pieces_of_tile(struct mega_proving *v, int node, int tile, int step, bool least, struct mega_region *r)

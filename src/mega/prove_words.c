@@ -1,9 +1,9 @@
-// Tagged data: words that are never torn. Loads: what a step writes is not constant.
+// Checks that tagged words are never torn, and that no step writes data that are loaded as constant.
 #include "mega/mega_prove.h"
 
 enum { EPOCH_BYTES = 4, WORD_SURE = 8, WORD_LARGE = 16 };
 
-// Elements of a row lie in words one after another, anew in each group of them, so tiles have to begin and end between words.
+// Elements of a row are packed into words, and each group of elements begins a new word. So tiles must begin and end between words.
 static void tiles_keep_words(struct mega_proving *v, int tensor, int per_word)
 {
   const struct mega_plan *p = v->p;

@@ -1,10 +1,10 @@
-// A world: what makes it enough to look at one rank and any other. All ranks run the same plan and write their slots everywhere, so that the
-// checks of order and reuse know two kinds of ranks: its own, and another.
+// Checks the conditions under which a proof for one rank and any other rank covers a world. All ranks run the same plan and write their slots on
+// every rank. So the checks of order and reuse distinguish only a rank itself and another rank.
 #include "mega/mega_prove.h"
 
 #define FAULT(node, ...) mega_fault_add(v->p, v->out, MEGA_CHECK_WORLD, node, -1, -1, __VA_ARGS__)
 
-// Rank a reaches rank b in each of the ways that a table of the plan says.
+// Checks that every table of the plan has an entry from rank a to rank b.
 static void reaches(struct mega_proving *v, int a, int b)
 {
   const struct mega_world *w = &v->p->world;
@@ -15,7 +15,7 @@ static void reaches(struct mega_proving *v, int a, int b)
   if (a != b && !w->end[a][b]) FAULT(-1, "rank %d does not tell rank %d that it has ended, and may leave while words are on their way", a, b);
 }
 
-// Each slot is added once, and in the same order on every rank: the same bits.
+// Each slot is added once, in the same order on every rank. So results have the same bits.
 static void one_order(struct mega_proving *v, int rank)
 {
   const struct mega_world *w = &v->p->world;
@@ -39,7 +39,7 @@ static bool awaited(const struct mega_plan *p, int tensor, int node, int tile)
   return false;
 }
 
-// A rank that has run a step has got all that others wrote there, so that no word is on its way to it when it ends.
+// A rank that has run a step has received all words that others wrote to it. So none is in flight when it ends.
 static void all_arrives(struct mega_proving *v, int tensor)
 {
   const struct mega_plan *p = v->p;
