@@ -181,7 +181,7 @@ static void describe(struct arena *mem, const struct mega_plan *p, const struct 
   if (s->panel) s->matrix = true, divide_panels(p, op, threads, s);
 }
 
-// Does the operator's product copy its input in panels?
+// Whether the operator's product copies its input in panels.
 static bool copies_panels(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int threads)
 {
   struct stream s;
@@ -190,7 +190,7 @@ static bool copies_panels(struct arena *mem, const struct mega_plan *p, const st
   return false;
 }
 
-// Has the tensor a reader that copies it in panels or, with `panels` false, one that does not?
+// Whether the tensor has a reader that copies it in panels or, with `panels` false, one that does not.
 static bool read_in(bool panels, struct arena *mem, const struct mega_plan *p, int tensor, int threads)
 {
   for (int o = 0; o < p->m->nops; o++)
@@ -448,7 +448,7 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int thr
 
 // ---- rows of the producer ----
 
-// The gain of the norm, which is prefetched into L2 with the first weights, because it is small and all workers read it.
+// The gain of the norm. It is prefetched into L2 with the first weights, because it is small and all workers read it.
 static int gain_of(const struct mega_plan *p, const struct mega_op *op, int64_t *bytes)
 {
   int gain = gain_access(p, op);
@@ -524,7 +524,7 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
   return OK;
 }
 
-// Is there a product that keeps all rows of its input in shared memory?
+// Whether a product keeps all rows of its input in shared memory.
 static bool keeps_inputs(struct arena *mem, const struct mega_plan *p, int threads)
 {
   struct stream s;

@@ -110,7 +110,7 @@ template <class P, int HEADS> struct lane_softmax {
   {
     line::open(*(const uint4 *)(S.ring[0] + rows + row * (lanes * 16) + (chunk ^ exchange(cache_row<P>::bytes, slot + row)) * 16), x);
   }
-  // Processes a piece of n positions, the first of which has this slot.
+  // Processes a piece of n positions. `slot` is the slot of the first.
   DEV void see(int keys, int n, int slot, int values)
   {
     float k[2][N], v[2][N];
@@ -282,7 +282,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, bool WR
   consumers();
 }
 
-// The type that computes the attention of a tile over the pieces of its positions, and stores each warp's sums in shared memory at the end.
+// The type that computes the attention of a tile over the pieces of its positions, and finally stores each warp's sums in shared memory.
 template <class P, int HEADS> struct attention_of {
   typedef typename std::conditional<takes_matrix<P, HEADS>(), matrix_softmax<P, HEADS>, lane_softmax<P, HEADS>>::type type;
 };
@@ -296,7 +296,7 @@ template <class P> DEV int next_piece(moment j, u32 taken, int at, int end, int 
   return n;
 }
 
-// Writes the heads of a tile, which are in S.attend.query. D: of a part also their maxima and divisors.
+// Writes the heads of a tile, which are in S.attend.query. For a part of the positions, D gets maxima and divisors.
 template <class O, class Y, class D> DEV void write_heads(moment j, int row, int tile)
 {
   constexpr int heads = O::heads / O::kv;

@@ -84,7 +84,7 @@ struct alignas(128) block_memory {
   stage_barrier fed[PANEL_SLOTS], eaten[PANEL_SLOTS], open; // pieces of inputs: fed: loaded; eaten: no longer read; open: the room is free for a group of tiles
   u32 feeds; // number of pieces of inputs so far
 #endif
-  volatile u32 dead, traced, urgent; // urgent: 1 + the node whose pieces the consumers use; 0: they wait for an input
+  volatile u32 dead, traced, urgent; // urgent: 1 + the node whose pieces the consumers use; 0: the consumers wait for an input
   u32 done; // parts of publishing tasks completed in this launch
 };
 static_assert(sizeof(block_memory) <= SHARED_BYTES, "a block's memory");

@@ -1,7 +1,7 @@
 // The kernel: a producer thread that fills the pipeline in the plan's order, consumer warps that run the tasks, and a thread that publishes their
 // events. OPERATORS lists the operators.
 
-// The nodes of a step that a launch runs: all of them.
+// The nodes of a step that a launch runs: all nodes.
 struct all_nodes {
   DEV int begin() const { return 0; }
   DEV int end() const { return NODES; }

@@ -3,8 +3,8 @@
 //
 // The order of k within 32 is free if both operands agree. A thread takes sixteen bytes along k of either operand, for two instructions.
 //
-// Tiles of at most four columns would leave half of the second operand empty. It then has the columns twice, with the two halves of a strip of 64
-// along k. The first operand has the input of each half in eight of its rows.
+// Tiles of at most four columns would leave half of the second operand empty. So the operand has the columns twice, with the two halves of a strip of
+// 64 along k. The first operand has the input of each half in eight of its rows.
 
 template <class W> struct matrix {
   static constexpr int columns = W::SLICES * W::COLUMNS, blocks = (columns + 7) / 8;    // blocks of eight columns

@@ -1,4 +1,4 @@
-// A product whose input is attention computed in parts, which it merges when it loads its input.
+// Products whose input is attention in parts. They merge the parts when they load their input.
 
 // Parts of attention, [part][head][dim], with the maximum and the divisor of each head of a part in D.
 template <class X, class D, int HEADS> struct merged_input {

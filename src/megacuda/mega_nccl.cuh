@@ -8,7 +8,7 @@
 #define LIBRARY "NCCL"
 #endif
 
-static bool adds_up(int t) // does add_slots read the tensor?
+static bool adds_up(int t) // whether add_slots reads the tensor
 {
   bool adds = false;
 #define OPERATOR(name, layer) adds |= !strcmp(#layer, "add_slots") && name::a0::tensor::ID == t;
@@ -87,7 +87,7 @@ static void must_nccl(const nccl_library &l, int code)
   if (code) fprintf(stderr, "NCCL: %s\n", l.text(code)), _exit(3); // other threads may wait in NCCL
 }
 
-// NCCL has no deadline, so an alarm ends the program. The last line of each rank tells how far it came.
+// NCCL has no deadline, so an alarm ends the program. The last line of each rank states its last completed stage.
 enum { NCCL_SECONDS = 15 };
 static void came_to(int rank, const char *what) { fprintf(stderr, "NCCL: rank %d: %s\n", rank, what), alarm(NCCL_SECONDS); }
 static void give_up(int)

@@ -6,8 +6,7 @@
 // of it if two do not fit. A group of tiles is multiplied with each piece, so the input is copied once for the group. With up to
 // MEGACUDA_EXACT_ROWS rows a value is two bf16, a high part and the rest, which is nearly fp32.
 
-// Returns `end`: tiles first .. end - 1 are multiplied together. A last tile that is narrower than the others is a group of its own; tiles 0: there is no
-// such tile.
+// Returns `end`: tiles first .. end - 1 are multiplied together. A narrower last tile is a separate group. tiles 0: there is no such tile.
 DEV int end_of_group(int first, int hi, int group, int tiles)
 {
   int end = min(first + group, hi);
@@ -99,7 +98,7 @@ template <class O> DEV void feed_node(moment j, feeding &f)
   }
 }
 
-// Reads eight values of a row; their rests are `bytes` after them.
+// Reads eight values of a row. Their rounding errors are stored `bytes` after them.
 DEV void open_values(const char *p, int bytes, float (&v)[8])
 {
   pack<bf16>::open(*(const uint4 *)p, v);

@@ -178,7 +178,7 @@ DEV void meet_ranks(moment j, int end, u32 epoch)
   }
 }
 
-// Called when all blocks of this rank have run all steps; the rank has then received all words from the others.
+// Called when all blocks of this rank have run all steps. The rank has then received all words from the others.
 DEV void end_rank(moment j, u32 epoch)
 {
   u32 *done = PEERS.met[RANK] + 2 * WORLD * 32;

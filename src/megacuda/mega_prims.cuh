@@ -1,7 +1,7 @@
-// Machine primitives of the kernel: threads, barriers, memory operations. mega_shim.h has the same for a CPU; all other text is the same.
+// Machine primitives of the kernel: threads, barriers, memory operations. mega_shim.h has the same primitives for a CPU.
 #define DEV __device__ __forceinline__
 // All bodies are inlined into one function: a call would spill registers to memory, and the pipeline leaves no L1 cache. Functions that end a run are
-// not inlined. Neither are the bodies of sampling, which run once per step and would take registers from the products.
+// not inlined. Bodies of sampling are not inlined either, because they run once per step and would take registers from the products.
 #define BODY __device__ __forceinline__
 #define APART __device__ __noinline__
 #define PLAIN __device__
@@ -36,8 +36,8 @@ DEV void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;"); }
 DEV void wait_for_end() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 // ---- words with epochs: relaxed accesses, because the epoch in a word shows that its data are valid ----
-// An access is one of 128 bits. The compiler would omit unused numbers of a word and read the others one by one, so a word could be torn. Therefore
-// the tag depends on all of them, by a mask that is zero, which the compiler does not know.
+// An access is a single one of 128 bits. The compiler would omit unused numbers of a word and read the others one by one, so a word could be torn.
+// Therefore the tag depends on all of them, through a mask that is zero. The compiler does not know the mask.
 struct bits128 {
   u64 low, high;
 };

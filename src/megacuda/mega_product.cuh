@@ -193,7 +193,7 @@ struct one_row {
   DEV int at(int) const { return row; }
 };
 
-// One warp: columns first, then units.
+// One warp computes first the columns, then the units.
 template <class X, class W, class R, class Y, int F, class ALL>
 DEV void finish_batch(moment j, const batch_units &b, int tiles, ALL rows, float *part, float eps, uint4 early)
 {

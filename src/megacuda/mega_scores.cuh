@@ -43,7 +43,7 @@ template <class P, int HEADS> struct matrix_softmax {
         q[c][j][0] = x.x, q[c][j][1] = x.y, q[c][j][2] = x.z, q[c][j][3] = x.w;
       }
   }
-  // Processes a piece of n positions, the first of which has this slot.
+  // Processes a piece of n positions. `slot` is the slot of the first.
   DEV void see(int keys, int n, int slot, int values)
   {
 #pragma unroll 1
@@ -80,7 +80,7 @@ template <class P, int HEADS> struct matrix_softmax {
 #pragma unroll
         for (int i = 0; i < 4; i++) out[b][i] *= stay;
     }
-    // Positions after the last have weight 0 and read its row, because later rows may have NaN.
+    // Positions after the last have weight 0. They read the last row, because later rows may have NaN.
     const int row = first_of(values, min(first + LANE % 16, n - 1), slot, LANE / 16);
 #pragma unroll
     for (int b = 0; b < blocks; b += 2) {

@@ -13,7 +13,7 @@ DEV seat seat_of(int row, int at) // in step `at` of the launch
   return {true, s.position + at, s.past + at, s.before};
 }
 
-// The attention tile to run as the i-th. The launch gives an order in which adjacent tiles take about equally long.
+// The attention tile to run as the i-th one. The launch gives an order in which adjacent tiles take about equally long.
 DEV int served_tile(int i) { return M.order ? M.order[i] : i; }
 
 // Address of the key at a position of a row's request; the value is `slots * dim` elements further. Rows that are not live use the first page.
@@ -96,7 +96,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, class Y
     a.join();
 #pragma unroll 1
     for (int r = P::part(tile) ? row + 1 : row - seat_of(row, j.at).before; r <= row; r++) {
-      consumers(); // all have used the previous key
+      consumers(); // all threads have used the previous key
       served_key<O, K, V, U, P>(j, seat_of(row, j.at), tile, r, r == row && !part);
       score_now<O, heads>();
       consumers();

@@ -1,5 +1,5 @@
-// Machine primitives of the kernel for a CPU. Each thread of each block is a fiber, and all are alive at once; a seed determines the order in which
-// they run. This checks the logic of the kernel. It shows nothing about speed, and does not detect missing fences.
+// Machine primitives of the kernel for a CPU. Each thread of each block is a fiber. All fibers are alive at once, and a seed determines their order.
+// This checks the logic of the kernel. It says nothing about speed, and does not detect missing fences.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -88,7 +88,7 @@ static u64 shim_random(u64 &s)
   return z ^ z >> 31;
 }
 
-// Words in flight to other ranks. They arrive in any order, except that words to the same address keep theirs.
+// Words in flight to other ranks. They arrive in any order, but words to one address keep their order.
 struct shim_word {
   uint4 *to, v;
 };

@@ -87,7 +87,7 @@ DEV void largest_of_block(float &best, int &best_at)
   consumers();
 }
 
-// Can a warp read the values alone, as contiguous floats without epochs?
+// Whether a warp can read the values alone, as contiguous floats without epochs.
 template <class T> DEV constexpr bool plain_floats()
 {
 #if PANELS

@@ -101,7 +101,7 @@ static bool run_world(world &w, int steps)
   return fine;
 }
 
-// Does an output of add_slots have the same bits on all ranks, epochs included?
+// Whether an output of add_slots has the same bits on all ranks, epochs included.
 static bool same_bits(const world &w, int t)
 {
   std::vector<char> a(bytes_of(t)), b(bytes_of(t));

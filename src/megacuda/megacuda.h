@@ -4,7 +4,7 @@
 // Glossary
 //   row of a table   the kernel's data on a node, a wait or a publication; the host makes a worker's rows from the plan's tables
 //   unit             the data that one thread writes: a word of a tagged tensor, or as many elements
-//   shim             machine primitives of the kernel for a CPU: threads of a block are fibers, all other text is the same
+//   shim             machine primitives of the kernel for a CPU: threads of a block are fibers, all other text is unchanged
 //
 // Files
 //   cuda_op.c        operators and accesses as constants and functions of a tile
@@ -22,21 +22,21 @@
 
 #include "mega/mega.h"
 
-// Numbers that a text needs besides the plan.
+// Numbers that a text depends on besides the plan.
 struct megacuda_given {
   uint64_t seed;
   int warps; // consumer warps of a block
   int steps; // number of steps for which the cache has room
 };
-enum { MEGACUDA_FLIGHT = 4, MEGACUDA_CALM = 2 };       // copies of a block at once; of pieces that are not taken yet
-enum { MEGACUDA_WARPS = 8, MEGACUDA_OTHER_WARPS = 2 }; // that consume; the producer's and the publisher's
+enum { MEGACUDA_FLIGHT = 4, MEGACUDA_CALM = 2 };       // most copies of a block in flight; most of them for pieces that are not needed yet
+enum { MEGACUDA_WARPS = 8, MEGACUDA_OTHER_WARPS = 2 }; // consumer warps; the warps of the producer and of the publisher
 enum { MEGACUDA_SUMS = 256 };                          // floats a row for the sums of a batch of tiles
-enum { MEGACUDA_CHOICES = 32 };                        // experts that a row chooses, at most: a lane has one
-enum { MEGACUDA_EXACT_ROWS = 8 };                      // of products whose input is two bf16, and so nearly a float; of more rows it is one
-enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_TWO_PANELS = 73 << 10 };              // bytes of a block for pieces of an input; most for two of them
-enum { MEGACUDA_PANEL_SLOTS = 8 };                                                // most pieces of an input at once
-enum { MEGACUDA_PANEL_SUMS = 64 };                                                // registers of a thread for the sums of a product of many rows
-enum { MEGACUDA_SHARED = 227 << 10 };                                             // bytes of shared memory of a block of sm_90
+enum { MEGACUDA_CHOICES = 32 };                        // most experts of a row: each lane handles one
+enum { MEGACUDA_EXACT_ROWS = 8 }; // most rows of a product whose input values are two bf16 each, nearly fp32; with more rows they are one bf16
+enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_TWO_PANELS = 73 << 10 }; // bytes of a block for pieces of an input; most bytes for two of them
+enum { MEGACUDA_PANEL_SLOTS = 8 };                                   // most pieces of an input in memory
+enum { MEGACUDA_PANEL_SUMS = 64 };                                   // registers of a thread for the sums of a product with many rows
+enum { MEGACUDA_SHARED = 227 << 10 };                                // bytes of shared memory of a block of sm_90
 enum { MEGACUDA_NODE_ROW = 16, MEGACUDA_WAIT_ROW = 8, MEGACUDA_PUBLISH_ROW = 4 }; // bytes of rows of a worker's tables
 
 // Distance in floats between the sums of adjacent columns: 9 or 25 more than a multiple of 32, so that a warp's stores have few bank conflicts.
@@ -52,14 +52,14 @@ const char *megacuda_shim(void);
 // ---- cuda_op.c ----
 // The tensor of the weights that an operator streams, and its bytes when packed; -1: none.
 int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int threads, int *tensor, int64_t *bytes, struct err *e);
-// Is the tensor stored in panels: [k / 32][row][32] as bf16, followed by the rounding errors? Products of many rows copy it piece by piece.
+// Whether the tensor is stored in panels: [k / 32][row][32] as bf16, followed by the rounding errors. Products of many rows copy it piece by piece.
 bool megacuda_panel(struct arena *mem, const struct mega_plan *p, int tensor, int threads);
-bool megacuda_panels(struct arena *mem, const struct mega_plan *p, int threads); // is any tensor?
+bool megacuda_panels(struct arena *mem, const struct mega_plan *p, int threads); // whether any tensor is
 int megacuda_block(struct arena *mem, const struct mega_plan *p, int warps);     // threads of a block with `warps` consumer warps
 int megacuda_tensor(struct arena *mem, const struct mega_plan *p, int tensor, int threads, struct str *out, struct err *e);
 int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, int threads, struct str *out, struct err *e);
 int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e); // rows of the producer
-// The largest needs of a plan's operators.
+// The largest requirements of a plan's operators.
 struct megacuda_most {
   int64_t stage_room, x, x_rows, one, query, head, heads, part, merge, choices, panel;
   int waits, publishes; // rows of a worker

@@ -1,5 +1,5 @@
-// space: the private header of the search. docs/search.md explains the method: index classes, symbolic sizes, saturation, kernels as edges. The search
-// computes the paper's Algorithm 1.
+// space: the private header of the search, which computes the paper's Algorithm 1. docs/search.md explains the method: index classes, symbolic sizes,
+// saturation, kernels as edges.
 //
 // Glossary
 //   class          the dimensions that one index letter of an einsum names: the program forces them to have one index. A class of extent n is divided
