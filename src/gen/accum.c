@@ -1,6 +1,6 @@
-// Accumulators: buffers that live through the for-loop. They are zeroed before it, take values from loop nests or products inside it, and are
-// finished after it (means, roots). ACCUM_MAX is the only one whose value is also read inside the loop. In a loop of one iteration an accumulator is
-// stored to, not added to.
+// Accumulators: buffers that live through the for-loop. They are zeroed before it, receive values of loop nests or products inside it, and are
+// finished after it (roots). Only the value of ACCUM_MAX is also read inside the loop. In a loop of one iteration, values are stored to the
+// accumulator, not added.
 #include "gen/emit.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static struct folded fold_of(const struct block *b, const struct node *n)
   return (struct folded){FOLD_SUM, n->a.dim, extent, op_rows[n->op].flags & MEAN ? 1 / all : 1};
 }
 
-// The buffer; made and zeroed at the first request.
+// Returns the buffer. The first call creates and zeroes it.
 static struct view buffer(struct block *b, const struct node *n, double start)
 {
   struct place *p = &b->place[n->out];
@@ -31,7 +31,7 @@ static struct view buffer(struct block *b, const struct node *n, double start)
   return p->v;
 }
 
-// The part of the buffer that this iteration writes, and whether iterations add up in it.
+// The part of the buffer that this iteration writes. *add: iterations add up in it.
 static struct view part(struct block *b, const struct node *n, bool *add)
 {
   struct view v = buffer(b, n, 0);
@@ -63,7 +63,7 @@ bool accum_takes(const struct block *b, const struct nest *f, int node, int tens
   return mine.fold == FOLD_NONE || nest_can_fold(f, mine.dim, mine.group);
 }
 
-// The accumulated value, times the factor. Row factors have their own routine, which skips rows with a factor of 1.
+// Multiplies the accumulated value by the factor. Row factors have their own routine, which skips rows with a factor of 1.
 static void rescale(struct block *b, const struct node *n, const struct view *acc)
 {
   if (is_first(b)) return;
@@ -117,7 +117,7 @@ void accum_end(struct block *b, int node)
   tile_print(b, &f, st);
 }
 
-// The old and the new maximum are both available here, so their difference is the second output.
+// Computes the running maximum. Its second output is the difference of the old and the new maximum.
 static int running_max(struct block *b, const struct node *n)
 {
   enum stage st = inside(b);

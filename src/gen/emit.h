@@ -2,20 +2,20 @@
 // views. So elementwise operators, reductions, accumulators, copies, concat, repeat and dtype conversion have one printer.
 //
 // Glossary
-//   view     how a tensor is read or written: a pointer expression, a dtype, strides in elements
-//   nest     an iteration space, operands, values computed at each point, sinks that take values away
+//   view     access to a tensor: a pointer expression, a dtype, strides in elements
+//   nest     an iteration space, operands, values computed at each point, sinks that consume values
 //   sink     a store, or a fold (sum, max) over some dimensions of the space
-//   place    where the value of a tensor of a block graph is: nowhere yet, a constant, a view
+//   place    the location of the value of a tensor of a block graph: none yet, a constant, a view
 //   stage    before the for-loop (hoisted), inside it, after it
 //
 //   gen.c      the driver: kernels in order (gen_driver.h); gen_file.c: header, entry points; gen_ranks.c: one rank of a world
-//   gen_names.c  identifiers and comments out of names that anyone may have written
+//   gen_names.c  identifiers and comments made of arbitrary user names
 //   view.c     strided views: slices, transposes, reshapes
 //   nest.c     building and simplifying a nest;  nest_print.c prints it, in the words of nest_words.c
 //   space.c    offsets of buffers whose lifetimes overlap
 //   kernel.c   a BLOCK node as a function
 //   gen_stages.c  its statements: before, inside and after the for-loop; views and savers
-//   gen_hidden.c   iterations that a condition on indices hides
+//   gen_hidden.c  iterations that a condition on indices masks
 //   tile.c     places of tensors, tiles, copies
 //   gen_group.c  operators as loop nests;  fusion.c thread graphs;  accum.c accumulators
 //   matmul.c   products of tiles
@@ -29,7 +29,7 @@ enum { NEST_DIMS = 2 * MAX_DIMS };
 
 // ---- gen_names.c ------------------------------------------------------------------------------------------
 
-// One line of text: indentation, the words, a newline.
+// Appends one line of text: indentation, the text, a newline.
 void line(struct str *s, int depth, const char *fmt, ...) PRINTF(3, 4);
 // "prefix" + index + the tensor's own name reduced to letters, digits and _: unique in a function, safe in C.
 const char *name_of(struct arena *mem, const char *prefix, int index, const char *own);
@@ -39,18 +39,18 @@ const char *c_type(enum dtype t);                // "float", "uint16_t"
 const char *number(struct arena *mem, double x); // a C constant of type float
 
 // ---- gen_small.c ----
-void small_print(const struct graph *g, struct str *source); // of the dtypes that mica_cpu.h does not know and g has
+void small_print(const struct graph *g, struct str *source); // the dtypes of g that mica_cpu.h lacks
 
 // ---- view.c ----------------------------------------------------------------------------------------------
 
 struct view {
   const char *ptr; // C expression of the address of the first element; only "+ offset" is ever appended
-  int buf;         // buffer of struct gen_space it lies in, or -1
+  int buf;         // its buffer of struct gen_space, or -1
   enum dtype dtype;
   struct shape shape;
   int64_t stride[MAX_DIMS];
-  const char *past; // C flag: store past the caches, where the address allows it; or NULL
-  bool fetches;     // fetch lines ahead of the stores to them
+  const char *past; // C flag: use non-temporal stores if the address permits; or NULL
+  bool fetches;     // prefetch lines ahead of the stores to them
 };
 struct view view_dense(const char *ptr, int buf, enum dtype t, const struct shape *s);
 bool view_is_dense(const struct view *v);
@@ -68,7 +68,7 @@ struct gen_space {
     int64_t bytes, offset;
     int first, last; // times of first and last use
   } * buffers;
-  int64_t total; // after space_place
+  int64_t total; // valid after space_place
 };
 int space_add(struct gen_space *s, int64_t bytes, int first);
 void space_touch(struct gen_space *s, int buf, int time); // buf -1: nothing
@@ -85,9 +85,9 @@ struct operand {
   int64_t s[NEST_DIMS];
   int repeated;     // dimension whose slices are read several times in a row, or -1
   bool local;       // a buffer of one piece of a row
-  int64_t ahead;    // prefetch what lies so many elements further: the tile that comes next; or 0
-  const char *past; // as of a view
-  bool fetches;     // the same
+  int64_t ahead;    // elements to the next tile, which is prefetched; or 0
+  const char *past; // as in struct view
+  bool fetches;     // as in struct view
 };
 struct gen_value {
   const char *code;      // text over x and y, or NULL: the operand
@@ -103,14 +103,14 @@ struct sink {
   int dim;       // folded dimension of the space
   int64_t group; // elements folded together
   bool red[NEST_DIMS];
-  bool add;     // combines with what is there
-  double scale; // of the folded value
+  bool add;     // adds to the stored value
+  double scale; // factor of the folded value
 };
 struct nest {
   struct arena *mem;
   struct shape space;
-  int64_t group[MAX_DIMS]; // a dimension split in (extent / group, group); 0 = not
-  int n;                   // after nest_finish: dimensions left, the last one is vectorized
+  int64_t group[MAX_DIMS]; // a dimension is split into (extent / group, group); 0: it is not
+  int n;                   // after nest_finish: number of remaining dimensions; the last one is vectorized
   int64_t d[NEST_DIMS];
   struct operand *operands;
   int noperands, operands_cap;
@@ -120,19 +120,19 @@ struct nest {
   int nsinks, sinks_cap;
 };
 struct nest nest_new(struct arena *mem, const struct shape *space);
-int nest_load(struct nest *f, const struct view *v); // a value
+int nest_load(struct nest *f, const struct view *v); // returns a value
 int nest_load_repeated(struct nest *f, const struct view *v, int dim, int64_t times);
 int nest_const(struct nest *f, double c);
 int nest_value(struct nest *f, const char *code, const struct attrs *a, int x, int y);
 int nest_op(struct nest *f, enum op op, const struct attrs *a, int x, int y);
 void nest_store(struct nest *f, int value, const struct view *to, bool add);
-// `to` has the space's shape with `dim` cut to extent / group; false where the space is already split otherwise.
+// `to` has the space's shape with `dim` divided to extent / group. False: the space is already split differently.
 bool nest_can_fold(const struct nest *f, int dim, int64_t group);
 bool nest_fold(struct nest *f, int value, const struct view *to, enum fold fold, int dim, int64_t group, bool add, double scale);
-void nest_move(struct nest *f, int from, int to); // dimension `from` takes the place of `to`
-void nest_finish(struct nest *f);                 // splits, drops extents of 1, merges what is contiguous
+void nest_move(struct nest *f, int from, int to); // moves dimension `from` to position `to`
+void nest_finish(struct nest *f);                 // splits, drops extents of 1, merges contiguous dimensions
 
-// nest_print.c. threads > 0: the nest is a whole kernel and its loops are spread over threads.
+// nest_print.c. threads > 0: the nest is a whole kernel, and its loops are divided over threads.
 void nest_print(struct str *s, int depth, struct nest *f, int threads);
 
 // ---- gen_stages.c ----------------------------------------------------------------------------------------------
@@ -148,24 +148,24 @@ enum stage { BEFORE, INSIDE, BEHIND, STAGES };
 struct block {
   struct arena *mem;
   const struct graph *above; // the kernel graph
-  const struct node *kernel; // whose block graph this is
+  const struct node *kernel; // the node whose block graph this is
   const struct graph *g;
-  const struct place *from; // what iterators read, in order: device memory or constants
-  const struct view *to;    // what savers write, in order
+  const struct place *from; // sources of the iterators, in order: device memory or constants
+  const struct view *to;    // targets of the savers, in order
   struct place *place;      // of every tensor
-  struct place *operand;    // copies that matmul wants of a tensor: dense, converted, transposed or packed
+  struct place *operand;    // copies of a tensor for matmul: dense, converted, transposed or packed
   int *loads;               // nests that read each tensor so far
-  bool *done;               // nodes that another node's loop nest has taken over
-  bool *root;               // accumulators whose square root is still to be taken
+  bool *done;               // nodes that are already printed in another node's loop nest
+  bool *root;               // accumulators whose square root is not taken yet
   int *order;               // node -> index among iterators or savers
   struct str text[STAGES];
-  struct str tiles; // declarations, once offsets are known
+  struct str tiles; // declarations, printed once offsets are known
   struct gen_space space;
   const char **names; // of the tiles in space, by buffer
   int names_cap;
   int depth, now; // of the block's statements; index of the node being emitted
   int64_t iterations;
-  bool wants_first; // some statement asks whether this is the first iteration
+  bool wants_first; // a statement tests whether this is the first iteration
   struct err *e;
 };
 
@@ -174,31 +174,30 @@ int block_print(struct arena *mem, const struct graph *above, const struct node 
                 struct str *s, int64_t *scratch, struct err *e);
 
 // ---- gen_hidden.c ----
-int hidden_condition(const struct graph *g);                 // the node that may hide whole iterations, which then change nothing; -1: none
-void hidden_print(struct block *b, int node, int condition); // after that node: such iterations end here, once both operands are there
+int hidden_condition(const struct graph *g);                 // the condition that may mask whole iterations, which then change nothing; -1: none
+void hidden_print(struct block *b, int node, int condition); // after that node: ends masked iterations, once both operands are computed
 
-// ---- tile.c: where tensors of a block are ------------------------------------------------------------------
+// ---- tile.c: places of the tensors of a block --------------------------------------------------------------
 enum stage stage_of(const struct block *b, int tensor);
 int depth_of(const struct block *b, enum stage st);
 const char *block_name(const struct block *b, const char *prefix, int tensor);
-// A dense tile in scratch, alive from now on; whole_loop: its value crosses iterations.
+// A dense tile in scratch, live from now on. whole_loop: its value is live across iterations.
 struct view tile_new(struct block *b, const char *name, const struct shape *s, enum stage st, bool whole_loop);
 struct view tile_like(struct block *b, const char *name, const struct view *v,
-                      enum stage st);                                                           // its dimensions' order kept
-void tile_use(struct block *b, const struct view *v, enum stage st);                            // keeps its memory until now
+                      enum stage st);                                                           // keeps the order of its dimensions
+void tile_use(struct block *b, const struct view *v, enum stage st);                            // extends the lifetime of its memory to now
 void tile_copy(struct block *b, const struct view *from, const struct view *to, enum stage st); // converts, transposes
 void tile_fill(struct block *b, const struct view *v, double c, enum stage st);
 struct view tile_iterator(struct block *b, int node);                      // the part of a device tensor that this iteration reads
 struct view tile_saved(struct block *b, int node);                         // the part of a device tensor that a saver writes
-int tile_load(struct block *b, struct nest *f, int tensor, enum stage st); // its value in a nest
+int tile_load(struct block *b, struct nest *f, int tensor, enum stage st); // loads its value in a nest
 void tile_print(struct block *b, struct nest *f, enum stage st);
 void block_comment(struct block *b, int node, enum stage st); // the node's text
 
-// ---- gen_group.c, fusion.c: elementwise operators, reductions, thread graphs
-// ------------------------------------------------
+// ---- gen_group.c, fusion.c: elementwise operators, reductions, thread graphs ----
 int group_node(struct block *b, int node);   // one operator
 int group_thread(struct block *b, int node); // a THREAD node
-// Destination of a nest's value: savers and accumulators that can take it as it is made, or a tile if others read it.
+// Destination of a nest's value: savers and accumulators that can receive it directly, or a tile if other nodes read it.
 struct folded {
   enum fold fold;
   int dim;
@@ -206,15 +205,15 @@ struct folded {
   double scale;
 };
 void group_sinks(struct block *b, struct nest *f, int tensor, int value, const struct folded *how, enum stage st);
-void group_finish(struct block *b, struct nest *f, enum stage st); // prints it, and what accumulators do after the loop
+void group_finish(struct block *b, struct nest *f, enum stage st); // prints it, and the statements of accumulators after the loop
 
 // ---- accum.c ---------------------------------------------------------------------------------------------------
 bool accum_is(enum op op);
 bool accum_takes(const struct block *b, const struct nest *f, int node, int tensor, const struct folded *how);
 void accum_sink(struct block *b, struct nest *f, int node, int value, const struct folded *how);
-void accum_end(struct block *b, int node); // after the loop: means and roots
-int accum_node(struct block *b, int node); // an accumulator that nobody took
-// The accumulator as a target of a product: where, and whether to add to it; false when it cannot be one.
+void accum_end(struct block *b, int node); // after the loop: roots
+int accum_node(struct block *b, int node); // an accumulator whose value no nest stores
+// The accumulator as the target of a product: its view, and whether to add to it. False: it cannot be one.
 bool accum_target(struct block *b, int tensor, struct view *v, bool *add);
 
 // ---- matmul.c --------------------------------------------------------------------------------------------------
@@ -227,7 +226,7 @@ int scan_node(struct block *b, int node, const struct scan *scan);
 
 // ---- gen_library.c -----------------------------------------------------------------------------------------------
 
-// A kernel as it is printed: a function whose parameters are the node's tensors and temporary buffers.
+// A kernel while it is printed: a function whose parameters are the node's tensors and temporary buffers.
 struct kernel {
   struct arena *mem;
   const struct graph *g;
@@ -235,9 +234,9 @@ struct kernel {
   struct place *in; // constants, or views of parameters
   struct view *out;
   struct gen_space *space; // the workspace
-  int temps[4], ntemps;    // buffers in it that the kernel alone uses: parameters w0, w1, ...
+  int temps[4], ntemps;    // buffers of the workspace that only this kernel uses: parameters w0, w1, ...
   int now, threads;
-  int64_t scratch; // bytes a thread, of BLOCK
+  int64_t scratch; // bytes for each thread, if it is a BLOCK
   bool blas;
 };
 int library_print(struct kernel *k, struct str *s, struct err *e); // the body of any node but BLOCK

@@ -4,12 +4,12 @@
 // next nest reads it as a tile.
 #include "gen/emit.h"
 
-struct fusion_part { // a tensor of the thread graph, seen as the whole tile
+struct fusion_part { // a tensor of the thread graph as a whole tile
   struct shape whole;
   enum { UNMADE, LOADED, VALUE, FOLDED } kind;
   int value, root; // root: the tensor whose memory it shares
-  int outer;       // the block's tensor that it stands for, or -1
-  int nest;        // the nest that has already loaded it as a value
+  int outer;       // the block's tensor that it represents, or -1
+  int nest;        // the last nest that loaded it as a value
   struct place at;
 };
 
@@ -29,7 +29,7 @@ static int64_t parts_of(const struct fusion *u, int t, int dim) { return u->part
 
 static int root(const struct fusion *u, int t) { return u->part[t].root; }
 
-// Whether the operator reads values; savers and accumulators pass them on.
+// Whether the operator computes a value. Savers and accumulators pass it on.
 static bool computes(const struct node *n) { return op_rows[n->op].rule == RULE_MAP || op_rows[n->op].rule == RULE_REDUCE; }
 
 static bool needed_later(const struct fusion *u, int t, int from)
@@ -203,7 +203,7 @@ static bool joins(const struct fusion *u, const struct node *n)
   return true;
 }
 
-// Shapes of whole tiles, from the iterators on.
+// Computes the shapes of whole tiles, starting at the iterators.
 static int wholes(struct fusion *u, struct err *e)
 {
   int iter = 0;

@@ -14,7 +14,7 @@ static bool swaps_last(const struct node *n, int dims)
   return true;
 }
 
-// Parts that are read in place: they are not returned and not reshaped, since a reshape needs rows without gaps.
+// Whether all readers read the parts in place. Parts are then not returned and not reshaped, since a reshape needs rows without gaps.
 static bool part_folds(const struct gen *c, const struct node *n)
 {
   for (int i = 0; i < c->g->nnodes; i++) {
@@ -25,7 +25,7 @@ static bool part_folds(const struct gen *c, const struct node *n)
   return true;
 }
 
-// A transpose that its readers can replace by other strides.
+// Whether all readers can use other strides instead of the transpose.
 static bool folds_away(const struct gen *c, const struct node *n)
 {
   if (node_has(n, TAKES_PART)) return part_folds(c, n);
@@ -41,7 +41,7 @@ static bool folds_away(const struct gen *c, const struct node *n)
   return true;
 }
 
-// A view or a part of a constant: one number everywhere, so nothing is computed or stored. Roots of its operands are known.
+// Whether n is a view or a part of a constant: one number everywhere, so nothing is computed or stored. The roots of its operands are known.
 static bool is_number(const struct gen *c, const struct node *n)
 {
   enum rule rule = op_rows[n->op].rule;
@@ -54,7 +54,7 @@ static bool is_kernel(const struct gen *c, const struct node *n)
   return !is_number(c, n) && n->op != OP_INPUT && n->op != OP_CONST && n->op != OP_RESHAPE && n->op != OP_OUTPUT && !folds_away(c, n);
 }
 
-// A later update of a state: all versions but the input share one memory.
+// Whether n is a later update of a state. All versions but the input share one memory.
 static bool later_version(const struct gen *c, const struct node *n)
 {
   if (!node_has(n, WRITES_SLICES) || graph_state(c->g, n->in[0]) < 0) return false;
@@ -100,7 +100,7 @@ static void place_tensors(struct gen *c)
   }
 }
 
-// Tensor t as seen in a kernel's function, where `ptr` is the parameter that points to its memory.
+// Tensor t in a kernel's function. `ptr` is the parameter that points to its memory.
 struct place place_of(const struct gen *c, int t, const char *ptr)
 {
   const struct tensor *x = &c->g->tensors[t];
@@ -154,7 +154,7 @@ static void parameters(struct gen *c, const struct kernel *k, const char *const 
   if (k->scratch) str_add(params, ", float *memory"), str_add(args, ", scratch");
 }
 
-// Results that this program does not read again and that would evict other data from the last-level cache.
+// Marks results that this program does not read again and that would evict other data from the last-level cache.
 static void leave_caches(const struct gen *c, struct kernel *k)
 {
   for (int i = 0; i < k->n->nout; i++) {

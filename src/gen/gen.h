@@ -1,6 +1,6 @@
 // gen: kernel graphs -> C. Every node of the kernel graph becomes one kernel. A BLOCK node is a loop nest over its grid (OpenMP threads, tiles in
-// per-thread scratch). MATMUL is a call to OpenBLAS, any other library operator one vectorized loop. The support code, mica_cpu.h, is embedded in the
-// library and printed first.
+// per-thread scratch). MATMUL is a call to OpenBLAS. Any other library operator is one vectorized loop. The support code, mica_cpu.h, is embedded in
+// the library and printed first.
 #ifndef MICA_GEN_H
 #define MICA_GEN_H
 
@@ -21,7 +21,7 @@ struct gen_info {
 // No symbol is NAME alone: programs may be called exp, int or main.
 int gen_c(const struct graph *g, const char *name, const struct target *t, struct str *source, struct str *header, struct gen_info *info,
           struct err *e);
-// The same with timing of kernels. Each call leaves the seconds of its kernels, in execution order, in
+// The same with timing of kernels. Each call stores the seconds of its kernels, in execution order, in
 //   double mica_NAME_seconds[kernels];
 int gen_c_timed(const struct graph *g, const char *name, const struct target *t, struct str *source, struct gen_info *info, struct err *e);
 // One rank of a program for several devices, appended to the output of gen_c for all ranks (graph_unfold) with the same name and target. g: a checked

@@ -3,7 +3,7 @@
 #include "gen/emit.h"
 
 enum { DEEP = MAX_DIMS + 2 };
-static const int64_t FEW = 1 << 14; // elements up to which one thread moves all
+static const int64_t FEW = 1 << 14; // up to this number of elements, one thread moves all
 
 static bool dense_behind(const struct view *v, int from)
 {
@@ -44,7 +44,7 @@ static void store_number(struct kernel *k, struct str *s, int depth, const struc
   (void)k;
 }
 
-// A move of slices of one view along dim, selected by `at`; the other view has them contiguously.
+// A move of slices of a view along dim, selected by `at`. The slices are contiguous in the other view.
 struct slices {
   struct kernel *k;
   struct str *s;
@@ -52,7 +52,7 @@ struct slices {
   int dim;
 };
 
-// Copies one slice. Both views have the inner dimensions, from mf and mt on.
+// Copies one slice. Both views have the same inner dimensions, which begin at mf and mt.
 static void move_slice(const struct slices *w, int depth, const struct view *from, const char *source, int mf, const struct view *to,
                        const char *target, int mt)
 {
@@ -111,7 +111,7 @@ static void each_slice(const struct slices *w, bool reads)
 
 static void print_gather(struct kernel *k, struct str *s) { each_slice(&(struct slices){k, s, &k->in[1].v, &k->in[0].v, k->out, k->n->a.dim}, true); }
 
-// In place if the result shares the operand's memory.
+// Prints an update. It is in place if the result shares the operand's memory.
 static void print_update(struct kernel *k, struct str *s)
 {
   const struct view *x = &k->in[0].v;
@@ -124,7 +124,7 @@ static void print_update(struct kernel *k, struct str *s)
   each_slice(&(struct slices){k, s, &k->in[1].v, k->out, &k->in[2].v, k->n->a.dim}, false);
 }
 
-// NaN is the largest value; ties are broken by the lower index.
+// Prints topk. NaN is the largest value. Ties are broken by the lower index.
 static void print_topk(struct kernel *k, struct str *s)
 {
   const struct view *x = &k->in[0].v, *values = k->out, *index = k->out + 1;

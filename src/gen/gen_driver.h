@@ -22,8 +22,8 @@ struct gen {
   int64_t scratch;
   int nkernels;
   bool blas, timed;
-  bool rank;    // one rank of a world: collectives become exchanges between processes or threads
-  int meetings; // number so far
+  bool rank;    // one rank of a world: collectives become exchanges between threads or processes
+  int meetings; // number of collectives so far
   int64_t slot; // bytes of the largest operand of a collective
   struct err *e;
 };
@@ -31,7 +31,7 @@ struct gen {
 // ---- gen.c ----
 void gen_place(struct gen *c); // addresses of all tensors
 int emit_kernels(struct gen *c);
-struct place place_of(const struct gen *c, int t, const char *ptr); // tensor t in a function to which `ptr` is its memory
+struct place place_of(const struct gen *c, int t, const char *ptr); // tensor t in a function whose parameter `ptr` points to its memory
 const char *address_of(const struct gen *c, int t);                 // text of its address in the entry function
 
 // ---- gen_file.c ----

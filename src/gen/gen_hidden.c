@@ -45,7 +45,7 @@ static bool is_condition(const struct graph *g, const struct node *n)
   return one && counts(g, n->in[0]);
 }
 
-// Whether the number of n is at most the lowest number that masks scores of its dtype.
+// Whether n's number is at most the lowest number of its dtype, which masks a score.
 static bool is_low(const struct graph *g, const struct node *n) { return n->a.scalar <= dtype_low(g->tensors[n->out].dtype); }
 
 static enum hiding_class of_map(const struct hiding *h, const struct node *n)
@@ -136,7 +136,7 @@ static void walk(struct hiding *h)
   }
 }
 
-// Operands that are read in place, as C expressions.
+// Whether a C expression can read the tile in place.
 static bool readable(const struct block *b, int t)
 {
   const struct place *p = &b->place[t];
@@ -160,7 +160,7 @@ void hidden_print(struct block *b, int node, int condition)
   if (!n || node != MAX(b->g->tensors[n->in[0]].node, b->g->tensors[n->in[1]].node)) return;
   if (!readable(b, n->in[0]) || !readable(b, n->in[1]) || !is_row(b->g, n->in[0], &dim)) return;
   const struct view *x = &b->place[n->in[0]].v, *y = &b->place[n->in[1]].v;
-  line(s, depth, "// what is hidden adds nothing: %s", node_text(b->mem, b->g, n));
+  line(s, depth, "// masked iterations add nothing: %s", node_text(b->mem, b->g, n));
   line(s, depth, "if (l0 > 0) {");
   line(s, depth + 1, "ptrdiff_t h = 0;");
   line(s, depth + 1, "while (h < %lld && !((float)(%s)[h * %lld] < (float)(%s)[0])) h++;", (long long)x->shape.d[dim], x->ptr,

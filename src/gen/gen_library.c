@@ -1,5 +1,5 @@
-// Kernel-level operators: a product is OpenBLAS, any other operator one vectorized loop over threads. Op-by-op execution, the baseline, consists of
-// these, so each is as fast as a loop of one operator can be.
+// Kernel-level operators: a product is a call of OpenBLAS, any other operator is one vectorized loop over threads. Op-by-op execution, the baseline,
+// consists of these, so each is as fast as a loop of one operator can be.
 #include "gen/emit.h"
 
 static void run_nest(struct kernel *k, struct str *s, struct nest *f)
@@ -114,7 +114,7 @@ static void print_split(struct kernel *k, struct str *s)
   }
 }
 
-// ---- products: one call of OpenBLAS for each matrix, the matrices of a batch divided over threads; a matrix that few rows read is streamed ----
+// ---- products: one call of OpenBLAS for each matrix of a batch, divided over threads; a matrix that few rows read is streamed ----
 
 static struct view temporary(struct kernel *k, const struct shape *shape)
 {
@@ -123,7 +123,7 @@ static struct view temporary(struct kernel *k, const struct shape *shape)
   return view_dense(arena_printf(k->mem, "w%d", k->ntemps++), buf, F32, shape);
 }
 
-// fp32 with one of the last two dimensions contiguous, as BLAS requires.
+// Copies the operand unless it is fp32 with one of the last two dimensions contiguous, as BLAS requires.
 static struct view readable(struct kernel *k, struct str *s, int i)
 {
   struct view v = k->in[i].v;
@@ -162,10 +162,10 @@ static bool one_matrix(const struct view *v)
   return true;
 }
 
-// OpenBLAS uses several threads for a large product; of small products, each thread computes its own.
+// Operations up to which each thread computes its own products. OpenBLAS uses several threads for a larger product.
 static const double SMALL_PRODUCT = 1 << 24;
 
-// A second operand of so many elements streams from memory. Threads share its columns, in strips whose results stay in cache.
+// A second operand with this number of elements streams from memory. Threads divide its columns into strips whose results stay in cache.
 enum { STREAMED = 1 << 21, STRIP = 1024, STREAMED_ROWS = 4 };
 
 static bool streams(const struct library_side *x, const struct library_side *y, int64_t m, int64_t n, int64_t k)

@@ -80,7 +80,7 @@ static void map_text(struct str *s, const int8_t *map, int n)
       str_add(s, "%s%d", i ? ", " : "", map[i]);
 }
 
-// Attributes in the syntax of the text language; only those with a value.
+// Prints attributes in the syntax of the text language, only those with a value.
 static void attr_text(struct str *s, const struct graph *g, const struct node *n)
 {
   const char *sep = n->nin ? ", " : "";

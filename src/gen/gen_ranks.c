@@ -120,7 +120,7 @@ static void entry(struct gen *c, struct str *s)
   line(s, 1, "return status = m_meet(exchange, rank);\n}");
 }
 
-// The ranks on this machine share its threads.
+// Prints the function of one rank. The ranks on this machine share its threads.
 static void print_rank(struct gen *c, struct str *s)
 {
   space_place(&c->space);

@@ -1,5 +1,5 @@
-// Prefix sums: a product with a triangle of ones is one sum along each row, in double. No zero is multiplied, so NaN and infinities reach the
-// elements behind them alone.
+// Prefix sums. A product with a triangle of ones is a running sum along each row, in double. No zero is multiplied, so NaN and infinities reach only
+// later elements.
 #include "gen/emit.h"
 
 void scan_print(struct arena *mem, struct str *s, int depth, const struct view *x, const struct view *out, int along)

@@ -1,9 +1,9 @@
-// Loads and stores of small dtypes and of whole numbers, one line of macros a dtype.
+// Loads and stores of small dtypes and of integers, one line of macros for each dtype.
 #include "gen/emit.h"
 
 extern const char gen_small_text[]; // mica_cpu_small.h, embedded by the build
 
-// Loads and stores of the dtypes that mica_cpu.h does not know and the graph has.
+// Prints loads and stores of the graph's dtypes that mica_cpu.h lacks.
 void small_print(const struct graph *g, struct str *source)
 {
   bool any = false;

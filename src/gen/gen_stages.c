@@ -1,6 +1,6 @@
 // The statements of one block. Nodes are printed in order into three texts: before the for-loop (loop-invariant loads and operators, phase FIXED),
-// inside it, and after it. Views cost nothing. A saver that no operator can store for becomes a copy. Scratch offsets are known only after everything
-// is printed, so the declarations of tiles are made last and printed first.
+// inside it, and after it. Views cost nothing. A saver becomes a copy if no operator can store its value directly. Scratch offsets are known only
+// after everything is printed, so the declarations of tiles are made last and printed first.
 #include "gen/emit.h"
 
 static int emit_iter(struct block *b, int node)

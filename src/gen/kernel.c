@@ -3,8 +3,8 @@
 
 enum { PIECES = 16, SHORT = 8 << 20 }; // pieces per thread; bytes of tensors up to which a kernel is short
 
-// Threads take pieces of adjacent blocks dynamically, so that others take the share of a thread that the system delays. In a short kernel each thread
-// keeps its own part, which its cache may still hold from the previous call.
+// Threads take pieces of adjacent blocks dynamically, so other threads take the share of a thread that the system delays. In a short kernel each
+// thread keeps its own part, which its cache may still contain from the previous call.
 static const char *schedule(const struct kernel *k)
 {
   const struct graph *g = k->n->sub;
@@ -28,7 +28,7 @@ static void grid_loops(const struct kernel *k, struct str *s, int depth)
     if (g->grid[i] > 1) line(s, depth++, "for (ptrdiff_t x%d = 0; x%d < %lld; x%d++)", i, i, (long long)g->grid[i], i);
 }
 
-// One flag for each output that uses non-temporal stores.
+// Declares one flag for each output that uses non-temporal stores.
 static bool flags(const struct kernel *k, struct str *s)
 {
   bool any = false;

@@ -1,17 +1,17 @@
 // Products of tiles. The microkernel reads its first operand with any strides, and needs contiguous rows of the second.
 // The first operand is read in place, from device memory too, unless it must be converted. The second is packed if many rows share it, transposed if
-// it is stored transposed, and streamed in place if few rows read it.
-// A caller's tensor need not be aligned. Then every other vector of the second operand straddles two cache lines, which costs a quarter of the rate.
+// it is stored transposed, and streamed in place if few rows read it. A caller's tensor need not be aligned. Without alignment, every other vector of
+// the second operand straddles two cache lines, which costs a quarter of the rate.
 // So the kernel copies a misaligned operand that several rows share; one that many rows share is packed in any case.
 // An accumulator that is the product's only reader is added to directly.
 // A second operand of bf16 is packed in pairs for the instruction that multiplies two of them at once. It reads the first operand in bf16 too; sums
 // are fp32. Few rows read a second operand of 16-bit numbers where it is, and widen it in registers.
 #include "gen/emit.h"
 
-enum { DOT_ROWS = 4 };     // rows up to which dot products with a transposed operand are faster than transposing it
-enum { FEW_ROWS = 16 };    // rows up to which each element of the second operand is read once, or twice from L1
-enum { SHARED_ROWS = 32 }; // rows from which a copy of the second operand pays
-enum { MANY_ROWS = 128 };  // rows from which packing pays although the operand is dense
+enum { DOT_ROWS = 4 };     // up to this number of rows, dot products with a transposed operand are faster than transposing it
+enum { FEW_ROWS = 16 };    // up to this number of rows, each element of the second operand is read once, or twice from L1
+enum { SHARED_ROWS = 32 }; // from this number of rows on, a copy of the second operand pays off
+enum { MANY_ROWS = 128 };  // from this number of rows on, packing pays off although the operand is dense
 
 struct matmul_product {
   int64_t m, n, k;
@@ -23,7 +23,7 @@ struct matmul_product {
 
 static bool on_device(const struct view *v) { return v->buf < 0; }
 
-// A copy that products share. It is made at the stage of the tensor itself, so outside the loop if possible.
+// A copy that products share. It is made at the stage of the tensor itself: outside of the loop if possible.
 static struct view operand_copy(struct block *b, int tensor, const struct view *to_like, bool dense)
 {
   struct place *p = &b->operand[tensor];
@@ -56,7 +56,7 @@ static struct view narrow_copy(struct block *b, int tensor, const struct view *v
   return numbers;
 }
 
-// Packed by m_pack_b, or in pairs by m_pack_pairs, whose words are half as many.
+// The operand packed by m_pack_b, or in pairs by m_pack_pairs. Pairs need half as many words.
 static struct view packed(struct block *b, int tensor, const struct view *v)
 {
   struct place *p = &b->operand[tensor];
@@ -82,7 +82,7 @@ static struct view packed(struct block *b, int tensor, const struct view *v)
   return t;
 }
 
-// The operand itself if its vectors are aligned, else a copy; decided at run time.
+// The operand itself if its vectors are aligned, else a copy. The generated code decides at run time.
 static struct view aligned(struct block *b, int tensor, const struct view *v)
 {
   struct place *p = &b->operand[tensor];
@@ -102,7 +102,7 @@ static bool rows_contiguous(const struct view *v)
   return v->shape.d[n - 1] == 1 || v->stride[n - 1] == 1;
 }
 
-// Can words of two numbers be read along this dimension?
+// Whether words of two numbers can be read along this dimension.
 static bool has_words(const struct view *v, int along)
 {
   for (int i = 0; i < v->shape.n; i++)
@@ -143,7 +143,7 @@ static struct view second(struct block *b, int tensor, int64_t rows, enum second
   return packed(b, tensor, &v);
 }
 
-// Copies it if it is read several times and its rows are far apart.
+// The first operand, copied if it is read several times and its rows are far apart.
 static struct view first(struct block *b, int tensor, int64_t cols, enum second kind)
 {
   struct view v = b->place[tensor].v;
@@ -157,7 +157,7 @@ static struct view first(struct block *b, int tensor, int64_t cols, enum second 
   return operand_copy(b, tensor, &v, false);
 }
 
-// Leading dimensions along which the second operand is constant become additional rows of the first.
+// Makes leading dimensions along which the second operand is constant additional rows of the first.
 static void stack_rows(struct matmul_product *p)
 {
   while (p->lead) {
@@ -214,7 +214,8 @@ static struct view led(const struct view *v, const struct shape *out)
   return r;
 }
 
-// A matrix times one column is computed as the column, as a row, times the transposed matrix: dot products along its rows.
+// Whether the product is a matrix times one column. It is computed as the column, taken as a row, times the transposed matrix: dot products along its
+// rows.
 static bool is_column(const struct matmul_product *p)
 {
   int row = p->c.shape.n - 2;
@@ -239,7 +240,7 @@ static void multiply(struct block *b, int x, int y, const struct view *c, bool a
     return;
   }
   struct matmul_product plan = p;
-  stack_rows(&plan); // determines how many rows share the second operand, before anything is copied
+  stack_rows(&plan); // sets the number of rows that share the second operand, before any copy is made
   w = second(b, y, plan.m, &p.kind);
   a = first(b, x, p.n, p.kind);
   tile_use(b, &a, st), tile_use(b, &w, st), tile_use(b, c, st);

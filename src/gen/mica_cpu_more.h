@@ -1,10 +1,9 @@
-/* mica_cpu_more.h - what loop nests printed by the generator need beside mica_cpu.h: one load and
- * one store a dtype with the same two shapes (whole vectors, first n lanes), strided access, and
- * products whose second operand is stored transposed. */
+/* mica_cpu_more.h - functions that printed loop nests use besides mica_cpu.h: a load and a store for each dtype, of a
+ * whole vector or of its first n lanes; strided access; products whose second operand is stored transposed. */
 #ifndef MICA_CPU_MORE_H
 #define MICA_CPU_MORE_H
 
-/* the first n lanes of yes, the rest of no */
+/* the first n lanes of yes, the other lanes of no */
 M_FN m_vec m_first(int n, m_vec yes, m_vec no)
 {
 #if M_W == 16
@@ -89,7 +88,7 @@ M_FN float m_bf16_to_f32(uint16_t h)
   return f;
 }
 
-/* n floats whose vectors do not straddle lines: src itself, or a copy of it in dst */
+/* n floats whose vectors do not straddle cache lines: src itself, or a copy of it in dst */
 M_FN const float *m_aligned(ptrdiff_t n, const float *src, float *dst)
 {
   if ((uintptr_t)src % (M_W * 4) == 0) return src;
@@ -99,9 +98,8 @@ M_FN const float *m_aligned(ptrdiff_t n, const float *src, float *dst)
   return dst;
 }
 
-/* Can whole vectors of a tensor that starts here be stored past the caches? 0 for no, 1 for vectors whole, 2 in parts of
- * 16 bytes, for tensors that no one aligned: allocators give 16 bytes, and lines fill all the same where rows follow
- * one another. */
+/* Whether whole vectors of a tensor at p can use non-temporal stores. 0: no; 1: whole vectors; 2: parts of 16 bytes. Allocators
+ * align to 16 bytes. Parts fill whole cache lines if rows are contiguous. */
 M_FN int m_past(const void *p) { return (uintptr_t)p % 64 == 0 ? 1 : (uintptr_t)p % 16 == 0 ? 2 : 0; }
 
 M_FN void m_store_past(float *p, m_vec v, int past)
@@ -133,15 +131,15 @@ M_FN void m_store_past(float *p, m_vec v, int past)
   m_store(p, v);
 }
 
-/* How far ahead of its stores a row fetches the lines that it is stored to, in floats: on some processors that is faster
- * than to store past the caches, since a line's way from memory is then that of any load. */
+/* Floats between a store and the line that is prefetched for a later store of the row. On some processors this is faster
+ * than non-temporal stores, because lines are then read from memory as for any load. */
 enum { M_FETCH = 512 };
 
-/* Floats from p to where a vector may be stored past the caches whole, fewer than M_W: what a long row starts with. */
+/* Floats from p to the first aligned vector, fewer than M_W. A long row begins with these, so that the rest can use non-temporal stores. */
 M_FN int m_head(const float *p) { return (int)(-((uintptr_t)p / 4) % M_W); }
 
-/* The first n lanes, past the caches too where they are quarters of a line: a store that has to fetch its line would hold up
- * those behind it. */
+/* Stores the first n lanes, with non-temporal stores of 16 bytes where possible. A store that reads its line first would delay
+ * the stores after it. */
 M_FN void m_storen_past(float *p, int n, m_vec v)
 {
 #if M_W > 4
@@ -155,7 +153,7 @@ M_FN void m_storen_past(float *p, int n, m_vec v)
   m_storen(p, n, v);
 }
 
-/* orders stores past the caches before what other threads are told */
+/* orders non-temporal stores before later stores that other threads read */
 M_FN void m_fence(void)
 {
 #if defined(__x86_64__)
@@ -163,7 +161,7 @@ M_FN void m_fence(void)
 #endif
 }
 
-/* n elements a step apart */
+/* n elements at a distance of `step` */
 M_FN m_vec m_gather(const float *p, ptrdiff_t step, int n)
 {
   m_vec v = {0};
@@ -202,8 +200,8 @@ M_FN void m_scatter_bf16(uint16_t *p, ptrdiff_t step, int n, m_vec v)
   for (int i = 0; i < n; i++) p[i * step] = t[i];
 }
 
-/* C (+)= A B where B is stored transposed, [N][K]: dot products of few rows of A with many rows of B, each read once
- * and in its own order. M_W of them are summed across lanes together by one transpose. */
+/* C (+)= A B where B is stored transposed, [N][K]: dot products of few rows of A with many rows of B. Each row of B is read
+ * once, in memory order. One transpose sums M_W dot products across lanes. */
 #define M_GEMM_BT(name, type, load, loadn)                                                                                               \
   M_FN_OUT void name(int M, int N, int K, const float *A, ptrdiff_t lda, const type *B, ptrdiff_t ldb, float *C, ptrdiff_t ldc, int acc) \
   {                                                                                                                                      \
@@ -238,14 +236,14 @@ M_GEMM_BT(m_gemm_bt, float, m_load, m_loadn)
 M_GEMM_BT(m_gemm_bt_f16, uint16_t, m_ld_f16, m_ldn_f16)
 M_GEMM_BT(m_gemm_bt_bf16, uint16_t, m_ld_bf16, m_ldn_bf16)
 
-/* Columns of panel p of a packed operand of `vecs` vectors of columns, as m_product goes through them. */
+/* Columns of panel p of a packed operand of `vecs` vectors of columns, in the order of m_product. */
 M_FN int m_panel_width(int vecs, int p)
 {
   int panels = (vecs + M_NV - 1) / M_NV;
   return (vecs / panels + (p < vecs % panels)) * M_W;
 }
 
-/* n numbers from p as words of two, zeros behind; p may be at any address of a number. */
+/* n numbers from p as words of two numbers, padded with zeros. p needs only the alignment of a number. */
 M_FN m_vec m_words(const uint16_t *p, int n)
 {
   m_vec w = {0};
@@ -257,7 +255,7 @@ M_FN m_vec m_words(const uint16_t *p, int n)
 }
 
 /* Packs K x N of bf16 numbers for m_gemm_pairs: panel after panel, each (K + 1) / 2 rows of words. A word has the
- * numbers of rows k and k + 1 of its column; a row after an odd last one is zeros. */
+ * numbers of rows k and k + 1 of its column. If K is odd, the last row is paired with zeros. */
 M_FN_OUT void m_pack_pairs(int K, int N, const uint16_t *B, ptrdiff_t ldb, float *dst)
 {
   int vecs = (N + M_W - 1) / M_W, words = (K + 1) / 2;
@@ -278,7 +276,7 @@ M_FN_OUT void m_pack_pairs(int K, int N, const uint16_t *B, ptrdiff_t ldb, float
     }
 }
 
-/* The same of an operand that is stored transposed, [N][K], where pairs lie side by side. */
+/* The same for an operand that is stored transposed, [N][K], so that pairs are contiguous. */
 M_FN_OUT void m_pack_pairs_t(int K, int N, const uint16_t *B, ptrdiff_t ldb, float *dst)
 {
   int vecs = (N + M_W - 1) / M_W, words = (K + 1) / 2;
@@ -295,8 +293,8 @@ M_FN_OUT void m_pack_pairs_t(int K, int N, const uint16_t *B, ptrdiff_t ldb, flo
   }
 }
 
-/* C (+)= A B of bf16 numbers with sums in fp32; B from m_pack_pairs; lda is even. After an odd number of columns a row
- * of A has a zero. */
+/* C (+)= A B of bf16 numbers with sums in fp32. B is packed by m_pack_pairs, and lda is even. If K is odd, a row of A ends
+ * with an additional zero. */
 M_FN void m_gemm_pairs(int M, int N, int K, const uint16_t *A, ptrdiff_t lda, const float *B, float *C, ptrdiff_t ldc, int acc)
 {
   m_product(M, N, (m_prod){(const float *)(const void *)A, B, C, lda / 2, 1, 0, ldc, (K + 1) / 2, acc, M_W, 0, 1});
@@ -338,7 +336,7 @@ M_FN void m_gemm_pairs(int M, int N, int K, const uint16_t *A, ptrdiff_t lda, co
 M_GEMM_FEW(m_gemm_few_f16, m_ld_f16, m_ldn_f16)
 M_GEMM_FEW(m_gemm_few_bf16, m_ld_bf16, m_ldn_bf16)
 
-/* row i of x times f[i * fstep]; in a running softmax most factors are 1, whose rows stay untouched */
+/* Multiplies row i of x by f[i * fstep]. Rows with factor 1 are skipped: in a running softmax most factors are 1. */
 M_FN void m_scale_rows(int rows, int cols, float *x, ptrdiff_t ld, const float *f, ptrdiff_t fstep)
 {
   for (int i = 0; i < rows; i++, x += ld) {

@@ -1,10 +1,10 @@
-/* mica_cpu_small.h - loads and stores of dtypes of 8 bits, by way of float_bits.h, and of whole numbers. It stands in generated C that has
- * tensors of such a dtype, with one line M_SMALL or M_WHOLE for each. */
+/* mica_cpu_small.h - loads and stores of dtypes of 8 bits, through float_bits.h, and of integers. Generated C that has tensors of such a
+ * dtype contains it, with one line M_SMALL or M_WHOLE for each dtype. */
 
-/* Is x before y in descending order? NaN comes first. */
+/* Whether x precedes y in descending order. NaN comes first. */
 M_FN int m_before(float x, float y) { return x > y || (x != x && y == y); }
 
-/* whole numbers, which are exact floats; NaN is 0, and a truth is 0 or 1 */
+/* integers, which are exact floats; NaN becomes 0, and a boolean is 0 or 1 */
 #define M_WHOLE(name, type, truth)                                                                                                  \
   M_FN float m_##name##_to_f32(type x) { return truth ? (float)(x != 0) : (float)x; }                                               \
   M_FN type m_f32_to_##name(float x)                                                                                                \

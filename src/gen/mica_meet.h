@@ -1,11 +1,11 @@
-/* mica_meet.h - how the ranks of a world exchange data on one machine. Each rank is a thread or a process. All of them map one
- * memory, the exchange: this header, then two slots a rank. An operand of meeting i goes to slot i % 2 of its rank; all ranks wait for
- * each other; then each reads the slots of all ranks. The rank that writes a slot again has waited for all readers in between, and a
- * last wait ends each call.
+/* mica_meet.h - data exchange between the ranks of a world on one machine. Each rank is a thread or a process. All ranks map one
+ * memory, the exchange: this header, then two slots for each rank. At barrier i, each rank writes its operand to its slot i % 2, waits
+ * for all ranks, and reads the slots of all ranks. Before a rank writes a slot again, another barrier has waited for all readers. A
+ * last barrier ends each call.
  *
- * The exchange begins as zeros but for `ranks` and `patience`. A rank that waits longer than `patience` gives up for all: `failed`
- * stays set, because nobody knows then which slots are in use. One word counts those that came and says that a rank gave up. So a
- * meeting ends in the same way for all: nobody comes after a rank gave up, and who gives up looks first whether all had come.
+ * The exchange is initially zero, except for `ranks` and `patience`. If a rank waits longer than `patience`, the exchange fails for all
+ * ranks: `failed` stays set, because it is unknown which slots are in use. One word has the number of arrivals and a bit for failure. So
+ * a barrier ends alike for all ranks: no rank arrives after a failure, and a rank that fails first checks whether all have arrived.
  */
 #ifndef MICA_MEET_H
 #define MICA_MEET_H
@@ -19,12 +19,12 @@
 enum { M_RANKS = 8, M_EXCHANGE = 256 }; /* most ranks; bytes before the slots */
 
 struct m_exchange {
-  uint64_t magic, key, bytes; /* of who opens it */
+  uint64_t magic, key, bytes; /* of the program that opens it */
   uint64_t patience;          /* nanoseconds */
-  uint32_t ranks, joined;     /* of the world; that have opened it, a bit each */
-  uint64_t arrived;           /* at all meetings so far, each rank once a meeting; and M_GAVE_UP */
-  uint32_t failed;            /* an error number: no call works any more */
-  uint32_t at[M_RANKS];       /* meetings that each rank has come to */
+  uint32_t ranks, joined;     /* size of the world; a bit for each rank that has opened it */
+  uint64_t arrived;           /* arrivals at all barriers so far; and M_GAVE_UP */
+  uint32_t failed;            /* an error number: all further calls fail */
+  uint32_t at[M_RANKS];       /* barriers at which each rank has arrived */
 };
 _Static_assert(sizeof(struct m_exchange) <= M_EXCHANGE, "the slots begin behind the header");
 
@@ -50,7 +50,7 @@ static inline int m_fail(struct m_exchange *x, int why)
   return why;
 }
 
-/* Waits until all ranks have come. 0, or an error number: ETIMEDOUT where some did not come in time, ECANCELED where others gave up. */
+/* Waits until all ranks have arrived. Returns 0 or an error number: ETIMEDOUT: a rank did not arrive in time; ECANCELED: another rank failed. */
 static inline int m_meet(struct m_exchange *x, int rank)
 {
   enum { SPINS = 2000, YIELDS = 20000 };

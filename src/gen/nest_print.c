@@ -3,13 +3,13 @@
 // combines into memory, row by row. In a nest that is a whole kernel, dimensions that are not reduced come first and are divided over threads.
 #include "gen/nest_print.h"
 
-enum { CHUNK = 1024, TINY = 1 << 14 }; // elements: of a thread's share of a row; up to which one thread is enough
-enum { LONG = 256 };                   // elements of a row from which aligning the stores pays
+enum { CHUNK = 1024, TINY = 1 << 14 }; // CHUNK: most elements of a thread's piece of a row; TINY: up to this number of elements, one thread is enough
+enum { LONG = 256 };                   // rows of at least this length get aligned stores
 
 static bool folds_row(const struct nest *f, const struct sink *k) { return k->fold != FOLD_NONE && k->red[last_dim(f)]; }
 static bool folds_memory(const struct nest *f, const struct sink *k) { return k->fold != FOLD_NONE && !k->red[last_dim(f)]; }
 
-// The outermost loop from which on all loops are reduced by k; its partial result lives in registers there.
+// The outermost loop such that it and all inner loops are reduced by k. The partial result is in registers there.
 static int fold_level(const struct nest *f, const struct sink *k)
 {
   int l = last_dim(f);
@@ -35,7 +35,7 @@ static void print_values(const struct gen_printer *p, int depth, bool inner)
   }
 }
 
-// The start of a reduction as a vector, a number and text; the operation on two values; the operation over the lanes of a vector.
+// The neutral value of a reduction as a vector, a number and text; the operation on two values; the operation over the lanes of a vector.
 static const struct {
   const char *vector, *text, *both, *lanes, *into;
   double number;
@@ -61,7 +61,7 @@ static struct operand partial(const struct nest *f)
   return o;
 }
 
-// One whole vector, or the masked remainder, of a row.
+// Prints one whole vector, or the masked remainder, of a row.
 static void print_body(const struct gen_printer *p, int depth)
 {
   struct nest *f = p->f;
@@ -111,7 +111,7 @@ static void print_part(struct gen_printer *p, int depth, const char *lanes)
   p->rest = false;
 }
 
-// j starts where vectors of `o` are aligned.
+// Sets j to the first position at which vectors of `o` are aligned.
 static void print_head(struct gen_printer *p, int depth, const struct operand *o)
 {
   line(p->s, depth, "const int h = m_head(%s);", nest_address(p, o, false));
@@ -150,7 +150,7 @@ static void print_row(struct gen_printer *p, int depth)
   line(s, depth, "}");
 }
 
-// Before loop l: registers of the reductions that start there.
+// Before loop l: declares registers of the reductions that start there.
 static void open_folds(struct gen_printer *p, int depth, int l)
 {
   for (int i = 0; i < p->f->nsinks; i++) {
@@ -173,7 +173,7 @@ static const char *gathered(const struct gen_printer *p, const struct sink *k, i
   return k->scale == 1 ? t : arena_printf(mem, "%s * %s", t, number(mem, k->scale));
 }
 
-// After loop l: one number for each reduction, combined with memory if other iterations contribute to it.
+// After loop l: makes one number of each reduction, and combines it with memory if other iterations contribute to it.
 static void close_folds(struct gen_printer *p, int depth, int l)
 {
   struct nest *f = p->f;
@@ -193,7 +193,7 @@ static void close_folds(struct gen_printer *p, int depth, int l)
   }
 }
 
-// Stores of values that are constant along the row.
+// Stores values that are constant along the row.
 static void print_row_stores(struct gen_printer *p, int depth)
 {
   struct nest *f = p->f;
@@ -223,7 +223,7 @@ static void print_loops(struct gen_printer *p, int l, int depth)
   close_folds(p, depth, l);
 }
 
-// Reductions into memory start from the neutral value: a separate nest over the dimensions that are not reduced.
+// Initializes reductions into memory with the neutral value: a separate nest over the dimensions that are not reduced.
 static void print_neutral(struct gen_printer *p, int depth, const struct sink *k)
 {
   struct shape one = {0};
@@ -266,7 +266,7 @@ static int threads_first(struct nest *f)
   return outer;
 }
 
-// The piece of a row that one thread works on at a time.
+// The length of the piece of a row that one thread processes at a time.
 static int64_t chunk_of(const struct gen_printer *p, int64_t outer, bool folds)
 {
   int64_t n = p->f->d[last_dim(p->f)], most = folds ? CHUNK : 16 * CHUNK;

@@ -21,13 +21,13 @@ static inline int last_dim(const struct nest *f) { return f->n - 1; }
 // Text of the address of operand o at the current point; with_inner: along the innermost dimension too.
 const char *nest_address(const struct gen_printer *p, const struct operand *o, bool with_inner);
 const char *nest_load_text(const struct gen_printer *p, const struct operand *o);
-// Stores whole cache lines if the tensor starts on one: they need not be read before they are written.
+// Whether to store whole cache lines with non-temporal stores. Lines are then not read before they are written.
 bool nest_goes_past(const struct gen_printer *p, const struct operand *o);
 void nest_store_line(const struct gen_printer *p, int depth, const struct operand *o, const char *value);
 const char *nest_storen(struct arena *mem, enum dtype t); // the function that stores the first lanes of a vector
 // The operator's code with its variables: x and y are values, scalar, lo and hi attributes; K broadcasts a number.
 const char *nest_code_text(const struct gen_printer *p, const struct gen_value *v);
-// Prefetches the next tile while this one is processed, once a cache line: the hardware prefetcher only follows current reads.
+// Prefetches the next tile while this one is processed, one access for each cache line. The hardware prefetcher only follows current reads.
 void nest_prefetch(const struct gen_printer *p, int depth, const struct operand *o);
 
 #endif

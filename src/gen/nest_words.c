@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-// Functions of mica_cpu.h for float, and m_NAME_DTYPE for each other dtype.
+// Names of functions: those of mica_cpu.h for float, m_NAME_DTYPE for other dtypes.
 static const char *word(struct arena *mem, enum dtype t, const char *of_floats, const char *name)
 {
   return t == F32 ? of_floats : arena_printf(mem, "m_%s_%s", name, dtype_name(t));

@@ -74,7 +74,7 @@ static int unit_dim(const struct view *v)
   return -1;
 }
 
-// from and to are contiguous along different dimensions: pieces are transposed in registers.
+// Transposes pieces in registers: from and to are contiguous along different dimensions.
 static void transpose_print(struct str *s, int depth, struct arena *mem, const struct view *from, const struct view *to, int p, int q)
 {
   const char *src = from->ptr, *dst = to->ptr;
@@ -115,7 +115,7 @@ void tile_fill(struct block *b, const struct view *v, double c, enum stage st)
   tile_print(b, &f, st);
 }
 
-// Appends " + x0 * n" for every axis that divides v. Each division leaves a part of the previous part.
+// Appends " + x0 * n" for every axis that divides v. Each axis divides the part of the axis before.
 static const char *cut(const struct block *b, struct view *v, const char *at, char axis, int n, const int8_t *map, const int64_t *parts, bool loop)
 {
   for (int i = 0; i < n; i++) {
@@ -148,8 +148,8 @@ struct view tile_saved(struct block *b, int node)
   return v;
 }
 
-// Elements from this tile of an iterator to this thread's next one, or 0. Small tiles are not worth a prefetch, and large ones would be evicted
-// before use.
+// Elements from this tile of an iterator to the same thread's next tile; 0: no prefetch. Small tiles are not worth a prefetch, and large ones would
+// be evicted before use.
 static int64_t to_next(const struct block *b, int tensor)
 {
   const struct graph *g = b->g;

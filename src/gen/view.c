@@ -58,7 +58,7 @@ bool view_reshaped(const struct view *v, const struct shape *to, struct view *ou
   int n = merged(v, d, s), k = n - 1;
   struct view r = *v;
   r.shape = *to;
-  for (int i = to->n - 1; i >= 0; i--) { // the innermost new dimensions come from the innermost old one
+  for (int i = to->n - 1; i >= 0; i--) { // the inner new dimensions are made of the innermost old one
     if (to->d[i] == 1) {
       r.stride[i] = 0;
       continue;

@@ -133,8 +133,7 @@ static void keep(struct prefixes_walk *w, struct layer *l, const struct prefix *
   *at = l->n;
 }
 
-// ---- walking
-// ----------------------------------------------------------------------------------------------------------
+// ---- walking ----
 
 // Whether a graph within the limit can still follow from p and the result of an operator on x and y. `used` includes x and y.
 static bool hopeful(struct prefixes_walk *w, const struct prefix *p, uint64_t used)

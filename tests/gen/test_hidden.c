@@ -67,7 +67,7 @@ static void test_loops(void **state)
     struct module *m;
     struct graph *g = graph_of(&mem, loops[i].body);
     if (gen_c(g, "test", &host, &source, NULL, NULL, &e)) fail_msg("%s: %s", loops[i].name, e.text);
-    const bool leaves_out = strstr(str_text(&source), "// what is hidden adds nothing");
+    const bool leaves_out = strstr(str_text(&source), "// masked iterations add nothing");
     if (leaves_out != loops[i].leaves_out) fail_msg("%s: iterations are %sleft out", loops[i].name, leaves_out ? "" : "not ");
     if (module_build(str_text(&source), "test", &m, &e)) fail_msg("%s: %s", loops[i].name, e.text);
     for (size_t k = 0; k < COUNT(values); k++) run(loops[i].name, g, m, values[k]);
