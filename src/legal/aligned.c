@@ -33,7 +33,7 @@ static bool is_mask(const struct graph *g, const struct node *n, int k)
   return root->dtype == BOOL && g->nodes[root->node].op == OP_INPUT && walked && multiplies;
 }
 
-// The copy of a transposed tensor is the copy, transposed. A reshaped tensor is copied itself, since rows of the copy have gaps.
+// Copies tensor t. The copy of a transposed tensor is the transposed copy. A reshaped tensor is copied itself, since rows of a copy have gaps.
 static int copy_of(struct rewriting *w, int t, int *out)
 {
   int *copy = w->own; // by tensor of g: of `to`; -1: no copy yet

@@ -11,7 +11,7 @@ static const struct node *maker(const struct graph *g, int t) { return &g->nodes
 
 // ---- results that can be computed in their readers ----
 
-// For each tensor of the producer's block graph: the dimension of the result that each of its dimensions is; -1: none.
+// For each dimension of each tensor of the producer's block graph: the corresponding dimension of the result; -1: none.
 typedef int8_t gather_dims[MAX_DIMS];
 
 static bool place(gather_dims *dims, bool *there, int t, const int8_t *d, int n)
@@ -40,7 +40,7 @@ static bool place_gather(const struct graph *b, const struct node *n, gather_dim
   return place(dims, there, n->in[0], d, x->n) && place(dims, there, n->in[1], dims[n->out] + n->a.dim, at->n);
 }
 
-// Each axis of the grid divides a tile where it divides the result.
+// Whether each axis of the grid divides the same dimension of a tile and of the result.
 static bool cuts_alike(const struct graph *b, const struct node *iter, const int8_t *dims, const struct node *save)
 {
   for (int x = 0; x < b->ngrid; x++) {
@@ -85,7 +85,8 @@ static bool has_products(const struct graph *b)
   return false;
 }
 
-// Whether only operators with data-dependent indices read the tile, and only as operand number k; or none does.
+// Whether all readers of the tile are operators with data-dependent indices that read it as operand number k. With `only` false, other readers are
+// permitted too.
 static bool read_as(const struct graph *b, int tile, int operand, bool only)
 {
   bool all = true, any = false;
@@ -98,7 +99,7 @@ static bool read_as(const struct graph *b, int tile, int operand, bool only)
   return only ? all && any : any;
 }
 
-// Whether the next kernel n would read what an update has written, or writes itself, where p read the earlier values.
+// Whether kernel n, which runs after p, would read data that an update has written in between, or writes such data itself.
 static bool too_late(const struct rewriting *w, const struct node *p, const struct node *n)
 {
   for (int k = 0; k < p->nin; k++) {
@@ -115,17 +116,17 @@ static bool takes(const struct rewriting *w, const struct node *n, const struct 
   return p->op == OP_BLOCK && producer(p, gathers, dims) && !too_late(w, p, n);
 }
 
-// Whether kernel n computes what its iterator would read. `tensor`: of the new graph.
+// Whether kernel n can compute the data that its iterator reads. The tile must not be the operand of an update. `tensor`: of the new graph.
 static bool takes_read(const struct rewriting *w, const struct node *n, const struct node *iter, int tensor, gather_dims *dims)
 {
   const struct node *p = maker(w->to, tensor);
-  if (has_products(n->sub) || (node_updated(n) >= 0 && read_as(n->sub, iter->out, 0, false))) return false; // the last: what is written
+  if (has_products(n->sub) || (node_updated(n) >= 0 && read_as(n->sub, iter->out, 0, false))) return false;
   return takes(w, n, p, true, dims) || (read_as(n->sub, iter->out, 1, true) && takes(w, n, p, false, dims));
 }
 
 // ---- computing the result in the reader ----
 
-// An axis that divides the result in the reader divides the same dimension of the producer's tile.
+// The dimension of the producer's tile that a grid axis divides if it divides the result in the reader.
 static int8_t dim_of(const int8_t *dims, int n, int8_t of)
 {
   const int8_t *found = of == REPLICA ? NULL : memchr(dims, of, (size_t)n);

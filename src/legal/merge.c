@@ -1,8 +1,7 @@
-// Kernels that follow one another on the same tiles become one. Parts of a program that were searched one by one meet at a
-// tensor: the kernel that writes it and the one that reads it often have the same blocks, and each block reads just what the
-// block of the same number wrote. Then the second continues where the first ends, and the tensor need not be stored.
-// Requires a checked kernel graph; provides one that computes the same. Whether the longer kernel is better is for the plan
-// to say.
+// Merges consecutive kernels with the same blocks. Parts of a program that were searched separately share a tensor. The kernel that writes it and the
+// kernel that reads it often have the same blocks, and each block reads only the data that the block with the same number wrote. The second kernel
+// then continues where the first ends, and the tensor need not be stored. Input: a checked kernel graph. Output: an equal one. The plan decides
+// whether the longer kernel is better.
 #include "legal/rewrite.h"
 #include "plan/letters.h"
 
@@ -27,7 +26,7 @@ static bool nested(const struct graph *g)
   return false;
 }
 
-// The results of topk leave the kernel that makes them.
+// Whether the kernel has a topk, whose results must be stored.
 static bool has_topk(const struct graph *g)
 {
   for (int i = 0; i < g->nnodes; i++)
@@ -37,7 +36,7 @@ static bool has_topk(const struct graph *g)
 
 static bool makes(const struct node *n, int tensor) { return tensor >= n->out && tensor < n->out + n->nout; }
 
-// All that the first leaves is read by the second alone, each block what it wrote itself.
+// Whether only the second kernel reads the results of the first, and each of its blocks reads only the results of the same block.
 static bool continues(const struct graph *g, const struct node *first, const struct node *second)
 {
   bool any = false;
@@ -54,7 +53,7 @@ static bool continues(const struct graph *g, const struct node *first, const str
   return any;
 }
 
-// The first is done later then, and must not read what an update writes in between.
+// Whether there is an update between the kernels. The merged kernel runs in the place of the second, and must not read what the update writes.
 static bool updates_from(const struct graph *g, int first, int second)
 {
   for (int i = first; i <= second; i++)
@@ -81,7 +80,8 @@ static bool pair(const struct graph *g, int *first, int *second)
   return false;
 }
 
-// Appends the nodes of n's block graph. Loads of the first kernel's results by iterators of the second become values at `left` of its savers.
+// Appends the nodes of n's block graph. Iterators of the second kernel that load results of the first become values from `left`, the operands of its
+// savers.
 static void append(struct rewriting *w, struct block_making *b, const struct node *n, const struct node *first, int *left)
 {
   int *tile = NEWS(w->to->mem, int, n->sub->ntensors + 1), iters = 0, saves = 0;
@@ -99,7 +99,7 @@ static void append(struct rewriting *w, struct block_making *b, const struct nod
   }
 }
 
-// The second kernel becomes both. Nothing reads the first then.
+// Rebuilds the second kernel as both kernels. Then nothing reads the first.
 static int kernel(struct rewriting *w, const struct node *n, int *out)
 {
   const int *pair = w->own;
@@ -122,7 +122,7 @@ int legal_merge(struct arena *mem, const struct graph *g, struct graph **out, st
 
 // ---- tails ----
 
-// The kernel that reads what this one saves, where nothing else does, and where all else that it reads is there before.
+// The only kernel that reads the results of this one, if all its other operands are available before this one runs; -1: none.
 int legal_tail_of(const struct graph *g, int node)
 {
   const struct node *n = &g->nodes[node];

@@ -1,6 +1,6 @@
-// Iterators of a block graph that load the same tile become one. A search gives each role of a tensor its own: a latent that attention
-// reads as keys and as values comes twice, and so would lie in shared memory twice. Requires a checked kernel graph; provides one that
-// is equal to it. Some schemes cannot read one tile in two ways, so whether that is better is for the plan to say.
+// Iterators of a block graph that load the same tile become one. A search makes a separate iterator for each role of a tensor: a latent that
+// attention reads as keys and as values is loaded twice, and would occupy shared memory twice. Input: a checked kernel graph. Output: an equal one.
+// Some schemes cannot read one tile in two ways, so the plan decides whether the result is better.
 #include "legal/rewrite.h"
 
 // The node before n that iterates over the same tensor in the same way; -1: none, or n is no iterator.

@@ -1,10 +1,10 @@
 // Products of f32 on tensor cores, with errors of the size of f32's. Tensor cores multiply 16 bits. An f32 number is the sum of three bf16 numbers of 8
 // significant bits each (base/parts.h), so a product is a sum of products of parts:
 //   x y = high(x) high(y) + high(x) middle(y) + middle(x) high(y) + middle(x) middle(y) + high(x) low(y) + low(x) high(y) + ...
-// The three products that are left out are below 2^-21 of x y together, about 2^-24 on average, and always towards 0. In the block graphs of a kernel
-// graph each product of two f32 operands becomes a sum of six, the smallest first. Operands that iterators load come from tensors of parts, which a kernel
-// makes of the whole tensor. A left operand that is computed is divided where it is. Schemes see products of bf16 whose results are f32, and add up the
-// results of each iteration outside of the tensor cores, which cut bits off.
+// The three products that are left out are together below 2^-21 of x y, about 2^-24 on average, and always towards 0. In the block graphs of a kernel
+// graph, each product of two f32 operands becomes a sum of six, the smallest first. Operands that iterators load come from tensors of parts, which a
+// kernel computes from the whole tensor. A computed left operand is divided in its block. Schemes see products of bf16 with f32 results. They add up
+// the results of each iteration outside of the tensor cores, which truncate sums.
 #include "legal/rewrite.h"
 
 #include <string.h>
@@ -13,17 +13,17 @@ enum { PARTS = 3, PAIRS = 6 };
 static const enum op part_op[PARTS] = {OP_BF16_HIGH, OP_BF16_MIDDLE, OP_BF16_LOW};
 static const int pair[PAIRS][2] = {{2, 0}, {0, 2}, {1, 1}, {1, 0}, {0, 1}, {0, 0}};
 
-struct part_tensors { // a tensor's; -1: not made
+struct part_tensors { // of one tensor; -1: not made
   int of[PARTS];
 };
-struct divided_block {        // of a kernel while it is made
-  bool *divides, *wanted;     // by node of n->sub: a product that is divided; by tensor: something reads it as it is
+struct divided_block {        // of a kernel under construction
+  bool *divides, *wanted;     // by node of n->sub: a product that is divided; by tensor: a node reads it undivided
   struct part_tensors *parts; // by tensor of n->sub: of the new block graph
 };
 
 static bool is_f32(const struct graph *g, int t) { return g->tensors[t].dtype == F32; }
 
-// Does the operator of the kernel's block graph multiply two f32 matrices? A scan multiplies nothing.
+// Whether node n of the kernel's block graph multiplies two f32 matrices. A scan multiplies nothing.
 static bool divides(const struct graph *g, const struct node *kernel, const struct node *n)
 {
   return n->op == OP_MATMUL && is_f32(kernel->sub, n->in[0]) && is_f32(kernel->sub, n->in[1]) && !graph_scan(g, kernel, n).triangle;
@@ -38,7 +38,7 @@ bool legal_divides(const struct graph *g, const struct node *kernel)
 
 // ---- tensors of parts ----
 
-// The parts of tensor t of g. A view's parts are views of parts.
+// The parts of tensor t of g. The parts of a view are views of parts.
 static int tensor_parts(struct rewriting *w, int t, struct part_tensors **out)
 {
   const struct node *n = &w->g->nodes[w->g->tensors[t].node];
@@ -88,7 +88,7 @@ static int product(struct block_rewriting *r, const struct node *x)
   return r->tile[x->out] = sum, r->b.status;
 }
 
-// Marks tensors that are read as they are, and not only as parts that an iterator loads.
+// Marks tensors that a node reads undivided, not only as parts that an iterator loads.
 static void find_wanted(const struct rewriting *w, const struct node *n, struct divided_block *d)
 {
   const struct graph *g = n->sub;

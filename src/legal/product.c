@@ -1,11 +1,10 @@
-// Products as the vendor's library takes them: one stride for rows, columns and batches of each operand. If neighbouring
-// batches have the same B and their rows of A follow each other, they are more rows: heads of a query that share one key, or a
-// batch of vectors times one matrix.
+// Matrix products as the vendor's library takes them: one stride for rows, columns and batches of each operand. If adjacent batches share B and their
+// rows of A are contiguous, the batches become rows of one product: query heads that share one key, or a batch of vectors times one matrix.
 #include "legal/legal.h"
 #include "plan/letters.h"
 
 struct product_side {
-  int root, n; // factors of the batches, slowest first, as the other side has them
+  int root, n; // factors of the batches, slowest first, in the factors of the other side
   int64_t extent[2 * MAX_FACTORS], stride[2 * MAX_FACTORS];
   int64_t rows, cols; // strides
 };
@@ -18,7 +17,7 @@ static bool push(struct product_side *s, int64_t extent, int64_t stride)
   return true;
 }
 
-// The stride of a dimension that has one; of a dimension of extent 1 that is not known, and -1.
+// The single stride of a dimension; false if it has several. A dimension of extent 1 has no stride: -1.
 static bool one_stride(const struct kview_dim *d, int64_t *stride)
 {
   *stride = d->n ? d->stride[d->n - 1] : -1;
@@ -32,9 +31,9 @@ static bool side_of(const struct graph *g, const struct order *order, int tensor
   struct kview v;
   *s = (struct product_side){0};
   if (!kview_in(g, order, tensor, &v)) return false;
-  if (v.offset) return false; // the library's operand would begin within a buffer
+  if (v.offset) return false; // the library's operand must begin at its buffer
   s->root = v.root;
-  if (op_rows[g->nodes[g->tensors[v.root].node].op].rule == RULE_INDEX) return false; // no memory
+  if (op_rows[g->nodes[g->tensors[v.root].node].op].rule == RULE_INDEX) return false; // an index has no memory
   for (int d = 0; d < out->n - 2; d++) {
     int own = d - (out->n - v.ndims);
     bool has = own >= 0 && v.dim[own].n;
@@ -57,7 +56,7 @@ static bool split(struct product_side *s, int i, int64_t fast)
   return true;
 }
 
-// Both sides in the same factors.
+// Splits the batches of both sides into the same factors.
 static bool align(struct product_side *a, struct product_side *b)
 {
   for (int back = 1; back <= a->n && back <= b->n; back++) {
@@ -84,7 +83,7 @@ static bool batch_stride(const struct product_side *s, int64_t *stride)
   return true;
 }
 
-// Elements from row to row of the result, whose columns lie together.
+// Elements between rows of the result, whose columns are contiguous.
 static int64_t order_row(const struct order *o, const struct shape *s)
 {
   int64_t stride[MAX_DIMS], all = order_strides(o, s, stride), rows = 1;

@@ -1,4 +1,4 @@
-// Kernel graphs made once more, node by node (rewrite.h).
+// Rebuilds kernel graphs node by node (rewrite.h).
 #include "legal/rewrite.h"
 
 #include <string.h>

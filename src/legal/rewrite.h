@@ -1,22 +1,22 @@
-// rewrite: inside legal, what passes over kernel graphs have in common. A pass makes the graph once more, with some of its kernels made otherwise.
+// rewrite: private header of legal, with code that passes over kernel graphs share. A pass builds the graph again, with some kernels changed.
 #ifndef MICA_LEGAL_REWRITE_H
 #define MICA_LEGAL_REWRITE_H
 
 #include "legal/legal.h"
 
-struct block_making { // a kernel's block graph while it is made, for the kernel graph `to`
+struct block_making { // a kernel's block graph under construction, for the kernel graph `to`
   struct graph *to, *sub;
   int nin, cap, *in; // tensors of `to`, by iterator
-  int status;        // the first error: what comes later does nothing
+  int status;        // the first error; later calls do nothing
   struct err *e;
 };
 struct block_making block_begin(struct graph *to, const char *name, struct err *e);                              // without axes
 int block_load(struct block_making *b, int tensor, const struct attrs *a, struct loc at);                        // the iterator's tile
 int block_add(struct block_making *b, enum op op, int nin, const int *in, const struct attrs *a, struct loc at); // the operator's first result
-int block_end(struct block_making *b, struct loc at, int *out); // the kernel that it makes; *out: the first of its tensors
+int block_end(struct block_making *b, struct loc at, int *out); // the kernel; *out: the first of its tensors
 
-// wrap.c: a kernel that loads tensor t of `to` and saves what each of the operators makes of it, a copy where there are none; *first: the first tensor
-// that it saves. Blocks have tiles of some thousand elements.
+// wrap.c: a kernel that loads tensor t of `to`, applies each operator, and saves the results, or a copy if there are no operators. *first: the first
+// saved tensor. Blocks have tiles of some thousand elements.
 int legal_elementwise(struct graph *to, int t, struct loc at, int nops, const enum op *ops, int *first, struct err *e);
 
 struct rewriting {
@@ -42,6 +42,6 @@ struct block_rewriting { // a kernel's block graph
 // Rebuilds node x of n->sub; from: the tensor of w->to that an iterator loads, else -1.
 typedef int rewrite_node(struct block_rewriting *r, const struct node *x, int from);
 int rewrite_block(struct rewriting *w, const struct node *n, rewrite_node *node, void *own, int *out);
-int rewrite_take(struct block_rewriting *r, const struct node *x, int from); // as it is
+int rewrite_take(struct block_rewriting *r, const struct node *x, int from); // copies the node unchanged
 
 #endif

@@ -1,27 +1,27 @@
-// Masks whose rows say where they show anything. A mask is an operand that hides scores of attention: a condition, or numbers that are added to them and
-// hide those at which they are -inf.
-// A kernel of its own reads it once, for all heads: each row gets the first element that is shown, the place behind the last one, and whether the
-// mask does more than to show these and those between. Attention then compares indices with the first two, skips iterations outside of them
-// (lower/mma_hidden.c), and reads the mask only in rows for which it does more. Each element of the mask is what it was.
+// Replaces masks of attention by a span of each row. A mask is an operand that hides scores: a condition, or numbers that are added to the scores and
+// are -inf for hidden ones. A separate kernel reads the mask once for all heads. For each row it computes the first shown element, the end of the
+// shown elements, and whether the mask differs from showing this whole span unchanged. Attention compares indices with the first two numbers, and
+// skips iterations outside of them (lower/mma_hidden.c). It reads the mask only in rows that differ. Every element of the mask keeps its effect.
 #include "legal/rewrite.h"
 
 #include <string.h>
 
 enum { FIRST, BEHIND, MORE, SPANS };
-static const double LOWEST_SHOWN = -1e4;  // a hidden element is at most this
-static const double LOWEST_HIDDEN = -1e3; // and its exponent at most this below that of others
+static const double LOWEST_SHOWN = -1e4;  // keep() replaces hidden scores by at most this
+static const double LOWEST_HIDDEN = -1e3; // the exponent of a hidden element is at least this much below others
 
-// ---- which ----
+// ---- masks ----
 
 struct span_mask {       // tiles and nodes of a block graph
   int keep, tile, shown; // keep(x, shown): shown is a condition on the tile
-  bool adds;             // and x too is made of the tile: numbers that are added to a score. Otherwise x is the score
-  bool *made;            // by tile: made of that tile and constants alone
+  bool adds;             // x also depends on the tile only: numbers that are added to a score. Otherwise x is the score
+  bool *made;            // by tile: whether it depends on that tile and constants only
 };
 
 static const struct node *maker(const struct graph *b, int t) { return &b->nodes[b->tensors[t].node]; }
 
-// Marks what t is made of; false where that is another tile than m->tile, -1: none so far.
+// Marks the tiles on which t depends. False: it depends on another iterator's tile than m->tile (-1: none so far), or on operators that are not
+// elementwise.
 static bool made_of_one(const struct graph *b, int t, struct span_mask *m)
 {
   const struct node *n = maker(b, t);
@@ -35,7 +35,7 @@ static bool made_of_one(const struct graph *b, int t, struct span_mask *m)
 
 static bool is_condition(const struct graph *b, int t) { return b->tensors[t].dtype == BOOL || op_rows[maker(b, t)->op].flags & BRACKET; }
 
-// The factor by which element t is larger where the result of keep is; 0: it is not, or by no constant.
+// The constant factor by which element t grows with the result of keep. 0: it does not, or by no constant factor.
 static double follows(const struct graph *b, int t, int keep)
 {
   const struct node *n = maker(b, t);
@@ -45,14 +45,14 @@ static double follows(const struct graph *b, int t, int keep)
   return n->op == OP_ADD ? follows(b, n->in[0], keep) + follows(b, n->in[1], keep) : 0;
 }
 
-// An exponential that is 0 where keep hides an element, in rows that show something.
+// Whether t is an exponential that is 0 for hidden elements, in rows with shown elements.
 static bool vanishes(const struct graph *b, int t, int keep)
 {
   const struct node *n = maker(b, t);
   return n->op == OP_EXP && follows(b, n->in[0], keep) * b->nodes[keep].a.scalar <= LOWEST_HIDDEN;
 }
 
-// Other readers of the condition multiply an exponential by it, which is 0 where the condition is, in rows that show something.
+// Whether every other reader of the condition multiplies it by an exponential that is 0 where the condition is 0, in rows with shown elements.
 static bool only_weighs(const struct graph *b, const struct span_mask *m)
 {
   for (int i = 0; i < b->nnodes; i++) {
@@ -63,7 +63,7 @@ static bool only_weighs(const struct graph *b, const struct span_mask *m)
   return true;
 }
 
-// The rows of the tile differ, and the one loop walks along them.
+// Whether the tensor has several rows, and the only loop runs along them.
 static bool walks_rows(const struct graph *g, const struct graph *b, int tile, int from)
 {
   const struct shape *s = &g->tensors[from].shape;
@@ -113,7 +113,7 @@ static int numbers_to(struct rewriting *w, int64_t n, int *out)
   return graph_add(w->to, OP_IOTA, 0, NULL, &a, NOWHERE, out, w->e);
 }
 
-// Each row is a block of the block graph, but for those of dimensions that the grid has no axes for.
+// A grid with a block for each row. Dimensions beyond the number of grid axes stay in a block.
 static struct attrs by_rows(struct graph *b, const struct shape *s)
 {
   struct attrs a = attrs_default(OP_ITER);
@@ -140,7 +140,8 @@ static int read_mask(struct rewriting *w, const struct node *nest, const struct 
     const struct node *node = &nest->sub->nodes[i];
     if (node->op != OP_ITER && m->made[node->out]) b.status = graph_take(b.sub, NULL, -1, nest->sub, node, tile, w->e);
   }
-  const int shown = tile[m->shown], as_is = m->adds ? tile[nest->sub->nodes[m->keep].out] : shown; // where it is 0 or 1
+  // `as_is` is 0 (if the mask adds) or 1 for elements that are shown unchanged
+  const int shown = tile[m->shown], as_is = m->adds ? tile[nest->sub->nodes[m->keep].out] : shown;
   const int left = with(&b, OP_ADD_SCALAR, with(&b, OP_MUL_SCALAR, at, -1), n), right = with(&b, OP_ADD_SCALAR, at, 1);
   const int most = along(&b, OP_MAX, map(&b, OP_MUL, left, shown), last);
   const int first = with(&b, OP_ADD_SCALAR, with(&b, OP_MUL_SCALAR, most, -1), n);
@@ -156,14 +157,14 @@ static int read_mask(struct rewriting *w, const struct node *nest, const struct 
   return block_end(&b, NOWHERE, spans);
 }
 
-// ---- the kernel that adds it ----
+// ---- the kernel that applies the mask ----
 
 struct spanning { // of a kernel
   struct span_mask m;
   int spans, numbers; // tensors of the new graph: the first of SPANS; numbers of the row's elements
 };
 
-// The mask, read in rows where it does more than to show a part of them; score and condition in its place.
+// Replaces keep and the condition. The mask is read only in rows that differ from their span.
 static int narrow(struct block_rewriting *r, const struct spanning *s)
 {
   const struct graph *from = r->n->sub;

@@ -1,8 +1,8 @@
-// Products of operands that a loop does not change, in steps of the loop: a search runs a loop over what one product sums, and
-// another product beside it has its operands whole. They would have to be there at once; in steps they come as the others do.
+// Splits products of loop-invariant operands into steps of the loop. A search may run a loop over the summed dimension of one product, while another
+// product in the same block has whole operands. These would be in shared memory at once; in steps, they are loaded like the other operands.
 //   matmul(h, u)  becomes  accum(matmul(h_i, u_i))
-// Only where nothing in the loop reads the result, and each step still is a product that tensor cores take. Requires a checked
-// kernel graph; provides one that is equal to it.
+// A product is split only if nothing in the loop reads the result, and each step is a product that tensor cores support. Input: a checked kernel
+// graph. Output: an equal one.
 #include "legal/rewrite.h"
 
 enum { LEAST_STEP = 16 };
@@ -15,7 +15,7 @@ static bool read_once(const struct graph *b, int t)
   return n == 1;
 }
 
-// Does the loop, or an accumulator, read what tensor t is part of?
+// Whether the loop, or an accumulator, reads a value that depends on tensor t.
 static bool read_in_loop(struct arena *mem, const struct graph *b, int t)
 {
   bool *of = NEWS(mem, bool, b->ntensors + 1);
@@ -35,7 +35,7 @@ static bool read_in_loop(struct arena *mem, const struct graph *b, int t)
   return false;
 }
 
-// The iterator's tile, whole along a dimension that n steps of at least LEAST_STEP cut.
+// Whether n steps of at least LEAST_STEP can divide the iterator's tile along a dimension, which no grid axis divides.
 static bool may_step(const struct graph *b, int t, int dim)
 {
   const struct node *n = &b->nodes[b->tensors[t].node];
@@ -55,7 +55,7 @@ static bool steps(struct arena *mem, const struct graph *b, const struct node *n
 
 struct stepping { // of a block graph
   bool *in_steps; // by node
-  int *cut;       // by tensor: the dimension of an iterator's tile that steps cut; -1: none
+  int *cut;       // by tensor: the dimension of an iterator's tile that steps divide; -1: none
 };
 
 static int node(struct block_rewriting *r, const struct node *x, int from)

@@ -1,12 +1,11 @@
-// In which type each tensor of a kernel graph is kept. A kernel computes in fp32 whatever it loads, so rounding what one
-// kernel leaves to the next costs precision and saves bytes: tensor cores want operands in 16 bits, and those are rounded
-// anyway; sums and elementwise operators do not, and parts of a sum or of a softmax lose by it. Programs' own inputs and outputs
-// are what the program says.
+// Chooses the dtype in which each tensor of a kernel graph is stored. Kernels compute in fp32, so a smaller dtype between kernels costs precision and
+// saves bytes. Operands of tensor cores need 16 bits and are rounded in any case, so they are stored in the graph's dtype. Other tensors between
+// kernels are fp32: partial sums, for example, would lose precision. Inputs and outputs of the program have the program's dtypes.
 #include "legal/legal.h"
 
 #include <string.h>
 
-// The larger operand of a product element by element with something smaller, such as the weights of a norm; else -1.
+// The larger operand of an elementwise product with a smaller tensor, such as the weights of a norm; else -1.
 static int scaled(const struct graph *b, const struct node *n)
 {
   if (op_rows[n->op].flags & SCALES) return n->in[0];
@@ -15,7 +14,7 @@ static int scaled(const struct graph *b, const struct node *n)
   return size[0] == size[1] ? -1 : n->in[size[1] > size[0]];
 }
 
-// Marks the kernel's tensors whose tiles, as loaded or scaled, are operands of products.
+// Marks the kernel's input tensors whose tiles, as loaded or scaled, are operands of products.
 static void mark_block(const struct graph *kernels, const struct node *n, bool *operand)
 {
   const struct graph *b = n->sub;
@@ -39,7 +38,7 @@ static enum op saved(const struct graph *g, int t)
   return n->sub->nodes[n->sub->tensors[save->in[0]].node].op;
 }
 
-// Is t what a kernel saves of a comparison? It is 1 or 0, exact in every dtype.
+// Whether a kernel saves the result of a comparison as t. It is 1 or 0, which is exact in every dtype.
 static bool is_condition(const struct graph *g, int t) { return op_rows[saved(g, t)].flags & BRACKET; }
 
 int legal_part(const struct graph *g, int t)
@@ -49,7 +48,7 @@ int legal_part(const struct graph *g, int t)
   return op_rows[op].flags & NARROW ? (int)op - OP_BF16_HIGH : -1;
 }
 
-// A condition that is an operand of a product is kept as the other operand is.
+// If a condition is an operand of a product, stores it in the dtype of the other operand.
 static void join_operands(const struct graph *g, const struct node *n, enum dtype *t)
 {
   for (int k = 0; k < 2; k++) {
@@ -60,7 +59,7 @@ static void join_operands(const struct graph *g, const struct node *n, enum dtyp
   }
 }
 
-// A copied mask is kept as the operands of the products that it stands beside are.
+// Stores a copied mask in the dtype of the second operands of the products in the kernel that reads it.
 static void join_masks(const struct graph *g, const struct node *n, enum dtype *t)
 {
   enum dtype type = DTYPES;
@@ -74,10 +73,10 @@ static void join_masks(const struct graph *g, const struct node *n, enum dtype *
       if (graph_root(g, i) == graph_root(g, n->in[k]) && legal_copied(g, graph_root(g, i)) && g->tensors[i].dtype == BOOL) t[i] = type;
 }
 
-// The result of an update has the place and the type of its operand.
+// The result of an update shares the memory of its operand, so it has the same dtype.
 static void join_updates(const struct graph *g, bool *kept)
 {
-  for (int k = 2 * g->nnodes; k-- > 0;) { // from the last to the first, and back
+  for (int k = 2 * g->nnodes; k-- > 0;) { // from the last node to the first, and back
     const struct node *n = &g->nodes[k < g->nnodes ? g->nnodes - 1 - k : k - g->nnodes];
     int x = node_updated(n), root = x < 0 ? -1 : graph_root(g, x);
     if (root >= 0) kept[root] = kept[n->out] = kept[root] || kept[n->out];
@@ -94,7 +93,8 @@ const enum dtype *store_types(struct arena *mem, const struct graph *g, const ch
 {
   enum dtype *t = NEWS(mem, enum dtype, g->ntensors + 1);
   bool *kept = NEWS(mem, bool, g->ntensors + 1);
-  bool *fixed = NEWS(mem, bool, g->ntensors + 1); // as the graph says even where it is a part: what the library, ranks, updates and users take
+  bool *fixed =
+      NEWS(mem, bool, g->ntensors + 1); // keeps the graph's dtype even if it is a part: operands of library products, ranks and updates, and outputs
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
     if (n->op == OP_INPUT) kept[n->out] = true;

@@ -1,9 +1,8 @@
-// Library operators as block graphs, so that the schemes that make kernels of block graphs make those too. An elementwise
-// operator's result is cut into tiles of some thousand elements, whole rows where they fit; a reduction takes the dimension that
-// it reduces whole, or in a loop where that is long. Views stay views: kernels read through them. If that is not possible (a
-// product whose operand has no strides, a view that is an output of the program) the view is copied by a block graph that only
-// loads and saves. Requires a checked graph, which may have composites; provides inputs, outputs, views, constants, products and
-// block graphs.
+// Wraps library operators as block graphs, so the schemes for block graphs also generate them. The result of an elementwise operator is divided into
+// tiles of some thousand elements, whole rows if they fit. A reduction reads its dimension whole, or in a loop if it is long. Views stay views:
+// kernels read through them. If that is impossible (a product whose operand has no strides, a view that is an output of the program), a block graph
+// that only loads and saves copies the view. Input: a checked graph, which may have composites. Output: inputs, outputs, views, constants, products
+// and block graphs.
 #include "legal/rewrite.h"
 #include "plan/letters.h"
 
@@ -14,17 +13,17 @@ enum { TILE = 4096, LONG_ROW = 16384, ROW_PART = 8192, COLUMN_PART = 128, JOINED
 struct wrapping {
   struct graph *to;
   struct err *e;
-  bool *taken; // by tensor of `to`: its buffer is an output already
+  bool *taken; // by tensor of `to`: an output already has its buffer
   int cap;
 };
 
-struct wrap_cut { // of the result: grid axes over its dimensions
+struct wrap_cut { // grid axes that divide the result
   int n;
   int dim[MAX_GRID];
   int64_t parts[MAX_GRID];
 };
 
-// The fewest equal parts that are at most so long.
+// The least number of equal parts of at most `most` elements.
 static int64_t equal_parts(int64_t extent, int64_t most)
 {
   int64_t part = MIN(extent, most);
@@ -32,8 +31,7 @@ static int64_t equal_parts(int64_t extent, int64_t most)
   return extent / MAX(part, 1);
 }
 
-// Axes on one dimension nest, the first is the slow one; of different dimensions the fastest comes first, so that neighbours in
-// the grid are neighbours in memory.
+// Axes of one dimension are nested, the slow one first. Among dimensions, the fastest is first, so that adjacent blocks are adjacent in memory.
 static void add_axis(struct wrap_cut *c, int dim, int64_t parts)
 {
   int i = c->n++;
@@ -41,8 +39,8 @@ static void add_axis(struct wrap_cut *c, int dim, int64_t parts)
   c->dim[i] = dim, c->parts[i] = parts;
 }
 
-// A tile of the shape: `inside` elements of it are there before. In a view, whose dimensions may have several strides, an axis
-// cuts one of their factors. If a factor is cut, the slower ones of its dimension are cut into single elements: there is an axis for each.
+// Grid axes that divide the shape into tiles. A tile already has `inside` elements. An axis of a view divides one factor of a dimension, since
+// dimensions may have several strides. Slower factors of a divided dimension are divided into single elements, each by its own axis.
 static struct wrap_cut cut_of(const struct shape *s, const struct kview *v, int64_t inside, int64_t tile)
 {
   struct wrap_cut c = {0};
@@ -60,10 +58,10 @@ static struct wrap_cut cut_of(const struct shape *s, const struct kview *v, int6
 
 // ---- block graphs ----
 
-struct wrap_block { // a block graph while it is made
+struct wrap_block { // a block graph under construction
   struct block_making b;
   struct wrap_cut cut;
-  int rank; // of what is cut
+  int rank; // of the divided shape
 };
 
 static struct wrap_block begin(struct wrapping *w, int rank, struct wrap_cut c, int64_t loop)
@@ -73,7 +71,7 @@ static struct wrap_block begin(struct wrapping *w, int rank, struct wrap_cut c, 
   return x;
 }
 
-// An iterator over tensor t, which is broadcast to the shape that is cut.
+// An iterator over tensor t, broadcast to the divided shape.
 static int load(struct wrap_block *x, int t, int loop_dim)
 {
   struct attrs a = attrs_default(OP_ITER);
@@ -92,7 +90,7 @@ static int load_all(struct wrap_block *x, int t)
   return block_load(&x->b, t, &a, NOWHERE);
 }
 
-// Saves n tiles, from number t on.
+// Saves n tiles, with numbers from t on.
 static int end(struct wrap_block *x, int n, int t, struct loc at, int *out)
 {
   struct attrs a = attrs_default(OP_SAVE);
@@ -108,7 +106,7 @@ int legal_elementwise(struct graph *to, int t, struct loc at, int nops, const en
   struct kview v;
   struct wrap_block b = begin(&w, s->n, cut_of(s, kview_of(to, t, &v) ? &v : NULL, 1, TILE), 1);
   const int tile = load(&b, t, -1);
-  int made = tile; // the first of those that are saved
+  int made = tile; // the first saved tile
   for (int i = 0; i < nops; i++) {
     const int one = block_add(&b.b, ops[i], 1, &tile, NULL, at);
     if (!i) made = one;
@@ -150,20 +148,20 @@ static int reduce(struct wrapping *w, const struct node *n, const int *in, const
     loop = equal_parts(extent, COLUMN_PART);
   else if (extent > LONG_ROW)
     loop = equal_parts(extent, ROW_PART);
-  if ((n->op == OP_SUM && n->a.group) || op_rows[n->op].abstract == AE_PROD) loop = 1; // no accumulator does it
+  if ((n->op == OP_SUM && n->a.group) || op_rows[n->op].abstract == AE_PROD) loop = 1; // no accumulator computes these
   struct wrap_block b = begin(w, s->n, cut_of(s, NULL, extent / loop, behind > 1 ? ROW_PART : TILE), loop);
   enum op op = loop > 1 ? accumulator(n->op) : n->op;
   struct attrs a = loop > 1 ? attrs_default(op) : n->a, one = attrs_default(OP_MAX);
   int tile = load(&b, in[0], n->a.dim);
   one.dim = n->a.dim;
   if (loop > 1 && n->op == OP_MAX)
-    tile = block_add(&b.b, OP_MAX, 1, &tile, &one, n->at); // of the tile, and then of all
+    tile = block_add(&b.b, OP_MAX, 1, &tile, &one, n->at); // first of the tile, then of all tiles
   else
     a.dim = n->a.dim;
   return end(&b, 1, block_add(&b.b, op, 1, &tile, &a, n->at), n->at, out);
 }
 
-// Tensors joined along a dimension, which no grid axis cuts: equal parts of them.
+// Joins tensors along a dimension, which no grid axis divides, in equal parts.
 static int concat(struct wrapping *w, const struct node *n, const int *in, const struct shape *whole, int *out)
 {
   struct shape rest = *whole;
@@ -185,7 +183,7 @@ static int concat(struct wrapping *w, const struct node *n, const int *in, const
 
 // ---- data-dependent indices ----
 
-// All of a tensor is one tile: the scheme that takes such kernels cuts them by its own knobs. An update writes slices in the place of a state, or of a
+// A whole tensor is one tile, because the scheme of such kernels divides them by its own knobs. An update writes slices in place: in a state, or in a
 // copy.
 static int by_index(struct wrapping *w, const struct node *n, const int *in, int *out)
 {
@@ -196,8 +194,8 @@ static int by_index(struct wrapping *w, const struct node *n, const int *in, int
   return end(&b, 1, block_add(&b.b, n->op, n->nin, tile, &n->a, n->at), n->at, out);
 }
 
-// Cuts x as the kernel that makes it does, if that kernel does not cut the dimension. The two can then become one kernel (merge.c). Otherwise each
-// block has rows, as in a reduction.
+// Divides x like the kernel that computes it, if that kernel does not divide dimension dim. The two can then become one kernel (merge.c). Otherwise
+// each block has some rows, as in a reduction.
 static struct wrap_cut cut_of_rows(const struct wrapping *w, int dim, int x)
 {
   const struct shape *s = &w->to->tensors[x].shape;
@@ -228,7 +226,7 @@ static int chosen(struct wrapping *w, const struct node *n, const int *in, int *
   return node_has(n, BY_INDEX) ? by_index(w, n, in, out) : topk(w, n, in, out);
 }
 
-// ---- what is kept ----
+// ---- views ----
 
 static int view(struct wrapping *w, const struct node *n, int x, int *out)
 {
@@ -239,7 +237,7 @@ static int view(struct wrapping *w, const struct node *n, int x, int *out)
   return graph_add(w->to, n->op, 1, &x, &n->a, n->at, out, w->e);
 }
 
-// Parts are views, each of some elements.
+// Parts of a split are views, one slice each.
 static int slices(struct wrapping *w, const struct node *n, int x, int *out)
 {
   struct node one = *n;
@@ -268,7 +266,8 @@ static int shaped(struct wrapping *w, int x, struct shape s, struct loc at, int 
   return view(w, &n, x, out);
 }
 
-// Rows too long for the blocks of a cluster are scanned in parts. A kernel sums each part. Another one scans it, and adds the sums of the parts before.
+// Scans rows that are too long for the blocks of a cluster in parts. One kernel sums each part. Another one scans each part, and adds the sums of the
+// preceding parts.
 static int scan_in_parts(struct wrapping *w, const struct node *n, int whole, int64_t part, int *out)
 {
   enum { X, SUMS, HERE, PART, ROW, COLUMN, LOADED };
@@ -299,7 +298,7 @@ static int scan_in_parts(struct wrapping *w, const struct node *n, int whole, in
   return shaped(w, made, s, n->at, out);
 }
 
-// A product with a triangle of ones adds up what comes before each element (rule `scan` of kern/rule.def). A block has all of that dimension.
+// A product with a triangle of ones is a running sum (rule `scan` of kern/rule.def). A block has the whole dimension.
 static int scan(struct wrapping *w, const struct node *n, const int *in, const struct scan *s, const int *index, int *out)
 {
   const int x = in[s->x], rank = w->to->tensors[x].shape.n;
@@ -315,7 +314,7 @@ static int scan(struct wrapping *w, const struct node *n, const int *in, const s
 
 // ---- products and outputs ----
 
-// Views may have no strides, and indices have no memory.
+// Whether t can be an operand of the library. Views may have no strides, and indices have no memory.
 static bool may_be_operand(const struct graph *g, int t)
 {
   enum rule rule = op_rows[g->nodes[g->tensors[t].node].op].rule;
@@ -328,13 +327,13 @@ static int product(struct wrapping *w, const struct node *n, const int *in, int 
   int x[2] = {in[0], in[1]};
   TRY(graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e));
   if (product_of(w->to, NULL, w->to->nnodes - 1, &p)) return OK;
-  w->to->nnodes--, w->to->ntensors--; // once more, of copies
+  w->to->nnodes--, w->to->ntensors--; // add it again, with copied operands
   for (int k = 0; k < 2; k++)
     if (!may_be_operand(w->to, x[k])) TRY(copied(w, x[k], &x[k]));
   return graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e);
 }
 
-// All of its root, row by row.
+// Whether the view has all elements of its root, in row-major order.
 static bool whole(const struct graph *g, const struct kview *v)
 {
   int64_t stride = 1;
@@ -346,7 +345,7 @@ static bool whole(const struct graph *g, const struct kview *v)
   return !v->offset && stride == shape_size(&g->tensors[v->root].shape);
 }
 
-// An output of the program has a buffer of its own, in which its elements are row by row.
+// Adds an output of the program. It has its own buffer with its elements in row-major order.
 static int output(struct wrapping *w, const struct node *n, int t)
 {
   struct kview v;
@@ -373,7 +372,7 @@ static int nest(struct wrapping *w, const struct node *n, const int *in, int *ou
   return graph_nest(w->to, graph_copy(w->to->mem, n->sub), n->nin, in, n->at, out, w->e);
 }
 
-// Ranks exchange elements that lie row by row.
+// Adds a collective. Ranks exchange elements in row-major order.
 static int meeting(struct wrapping *w, const struct node *n, int x, int *out)
 {
   struct kview v;
@@ -417,7 +416,7 @@ int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **
     int *in = NEWS(mem, int, n->nin + 1), *made = NEWS(mem, int, n->nout + 1);
     for (int k = 0; k < n->nin; k++) in[k] = to[n->in[k]];
     const struct scan s = graph_scan(g, NULL, n);
-    if (graph_scans(g, NULL, i)) continue; // it is a part of its readers
+    if (graph_scans(g, NULL, i)) continue; // its readers contain it
     TRY(s.triangle ? scan(&w, n, in, &s, to, made) : one_node(&w, g, n, in, made));
     for (int k = 0; k < n->nout; k++) to[n->out + k] = n->op == OP_SPLIT ? made[k] : made[0] + k;
     graph_keep_names(*out, g, n, to);
