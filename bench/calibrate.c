@@ -1,4 +1,4 @@
-// calibrate: what the cost model counts of kernels that were measured, and how long it says that they take.
+// calibrate: counts the features of the cost model in measured kernels, and computes the times that the model gives them.
 //
 //   calibrate [--listed] SAMPLES.csv... > COUNTS.csv
 //   calibrate --times COUNTS.csv < RATES > SECONDS
@@ -30,7 +30,7 @@ struct planned { // a graph
   bool good;
 };
 
-// Fields between commas, quoted or not; cuts the line. Missing ones are "".
+// Splits a line into fields between commas, quoted or not. Missing fields are "".
 static void split(struct sample *s)
 {
   char *line = s->line;
@@ -60,7 +60,7 @@ static int plan_all(struct planned *p, const struct target *gpu, struct err *e)
   return status == OK ? lower_plan(&p->mem, g, gpu, &o, &p->plan, e) : status;
 }
 
-// Graphs of one program are kept: a climb goes back and forth between them.
+// Keeps the graphs of one program, because a climb alternates between them.
 static struct planned *open_graph(const struct sample *s, const struct target *gpu)
 {
   static struct planned all[MOST_GRAPHS];
@@ -80,7 +80,7 @@ static struct planned *open_graph(const struct sample *s, const struct target *g
   return p;
 }
 
-// "cublaslt algorithm 3" is the library's, all else a scheme.
+// "cublaslt algorithm 3" belongs to the library. Every other text is a scheme.
 static bool count(struct planned *p, int unit, const char *how, struct choice *x, struct kernel_counts *c)
 {
   const struct lower_plan *plan = &p->plan;
@@ -102,7 +102,7 @@ static void print_line(const struct sample *s, const struct kernel_counts *c)
   printf("\n");
 }
 
-// All launches of one program of the race; false where they are not those of the plan.
+// Counts all launches of one program of the race. False: they are not the launches of the plan.
 static bool count_program(struct planned *p, const struct sample *s, int n)
 {
   struct kernel_counts c[MOST_LAUNCHES];
@@ -129,7 +129,7 @@ static bool wanted(const struct sample *s, bool listed)
   return *s->field[US] && !strcmp(s->field[VERDICT], "fine") && strcmp(s->field[DEPENDENT], "0") != 0;
 }
 
-// Lines of a program follow each other.
+// Counts all samples. The lines of a program are contiguous.
 static void count_samples(FILE *f, const struct target *gpu, bool listed, int done[2])
 {
   static struct sample s[MOST_LAUNCHES];

@@ -37,13 +37,13 @@ SAMPLE = os.path.join(HERE, "..", "tests", "lower", "calibrate_sample.csv")
 SAMPLED, EACH = 20, 12  # programs of a table, and kernel programs of each, in the sample
 RATES = os.path.join(HERE, "..", "src", "lower", "rate.def")
 KINDS = 5
-LEAST = 8  # kernels of a program, to speak of ranks
+LEAST = 8  # fewest kernels of a program for which ranks are computed
 FEW = (1, 3, 5, 12)
 LINEAR = ("idle", "crowd", "deep")  # exponents that may be negative
 
 
 def read_rates(path):
-    """In order: (name, one for each kind or one for all, doc)."""
+    """Rates in order: (name, whether it has a value for each kind, doc)."""
     rates, head = [], []
     for line in open(path):
         m = re.match(r'RATE(_OF_ALL)?\((\w+), ([^"]*), "(.*)"\)$', line.strip())
@@ -77,7 +77,7 @@ def tables(path):
 
 
 def sample(lines):
-    """The head, and some kernel programs of some programs, drawn by a fixed seed."""
+    """The head, and some kernel programs of some programs, drawn with a fixed seed."""
     draw, programs = random.Random(1), {}
     head, *rows = (x for x in lines if not x.startswith("#"))
     for r in rows:
@@ -107,7 +107,7 @@ def unpack(folder):
 
 
 class Data:
-    """Launches that are alike are computed once: .of by launch; .us, .program by entrant; .table of each program."""
+    """Measured launches. Equal launches are computed once: .of by launch; .us, .program by entrant; .table by program."""
 
     def __init__(self, tables, calibrate):
         rows = [dict(r, table=i) for i, (_, lines) in enumerate(tables) for r in csv.DictReader(x for x in lines if not x.startswith("#"))]
@@ -142,7 +142,7 @@ class Data:
 
 
 def merge(paths, out):
-    """Programs of which all is counted alike are one kernel program: what differs between their times is chance."""
+    """Merges programs with equal counts into one kernel program. Their times differ only by chance."""
     seen, head, notes = {}, None, []
     for at, path in enumerate(paths):
         notes += [x for x in open(path) if x.startswith("#")]
@@ -161,13 +161,13 @@ def merge(paths, out):
                 f.write('"%s","%s",%d,%s,%.3f,"%s",%s\n' % (r[0], r[1], number, r[3], us, r[5], ",".join(r[6:])))
 
 
-# ---- how good ----
+# ---- rank correlation ----
 
 def ranks(x):
     order = np.argsort(x, kind="stable")
     r = np.empty(len(x))
     r[order] = np.arange(len(x))
-    for v in np.unique(x):  # the same for those that are equal
+    for v in np.unique(x):  # equal values have the same rank
         r[x == v] = r[x == v].mean()
     return r
 
@@ -261,12 +261,12 @@ class Fit:
 
 
 def soft(r):
-    """Its square is the soft l1 of r."""
+    """A residual whose square is the soft l1 loss of r."""
     return np.sign(r) * np.sqrt(2 * (np.sqrt(1 + r * r) - 1))
 
 
 def cross(d, rates, fitted, folds, rounds):
-    """A program is left out of all tables."""
+    """Cross-validation by programs: a program is left out of all tables."""
     out, names = np.zeros(d.n), sorted(set(d.programs))
     fold = np.array([names.index(x) % folds for x in d.programs])[d.program]
     for i in range(folds):

@@ -1,10 +1,10 @@
-"""The commit that a table of figures names: $MICA_COMMIT where it is set, as for a build that travelled without its checkout, else git's."""
+"""The commit that a table of figures names: $MICA_COMMIT if it is set, for a build without a checkout; else git's."""
 import os
 import subprocess
 
 
 def commit():
-    """Eight digits or more of git, the text of $MICA_COMMIT as it is, or "" where neither says it."""
+    """The text of $MICA_COMMIT, else at least eight digits from git, else an empty string."""
     named = os.environ.get("MICA_COMMIT", "")
     if named:
         return named

@@ -45,7 +45,7 @@ HUGE = 2 << 20
 TOLERANCE = 2e-5  # relative norm of the difference from float64
 
 
-# ---- engines: a name and a call without arguments that leaves its result in .result() ----
+# ---- engines: a name, a call without arguments, and .result() with the result of the last call ----
 
 class Engine:
     def __init__(self, name, form, call, result):
@@ -53,7 +53,7 @@ class Engine:
 
 
 def huge_room(size):
-    """Workspace as Mica's own modules have it: on large pages where the system gives them."""
+    """A workspace like that of Mica's modules: on huge pages if the system provides them."""
     room = mmap.mmap(-1, size + 2 * HUGE)
     room.madvise(mmap.MADV_HUGEPAGE)
     at = ctypes.addressof(ctypes.c_char.from_buffer(room))
@@ -81,7 +81,7 @@ def mica_engine(work, arrays, shape, options):
     inputs = (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
     outputs = (ctypes.c_void_p * 1)(result.ctypes.data)
     memory = ctypes.c_void_p(at)
-    keep = (room, arrays)  # as long as the call
+    keep = (room, arrays)  # live as long as the call
     return Engine("mica", "", lambda run=run, keep=keep: run(inputs, outputs, memory), lambda: result)
 
 
@@ -100,7 +100,7 @@ def onnx_engines(work, arrays, shape):
             held = ort.OrtValue.ortvalue_from_numpy(result)
             bound.bind_ortvalue_output(session.get_outputs()[0].name, held)
             session.run_with_iobinding(bound)
-        except Exception as e:  # a form this version does not have is no peer
+        except Exception as e:  # this version lacks the form
             print("# onnxruntime %s of %s: %s" % (form, work.name, str(e).splitlines()[0][:160]), file=sys.stderr)
             continue
         yield Engine("onnxruntime", form, lambda s=session, b=bound: s.run_with_iobinding(b),
@@ -120,7 +120,7 @@ def jax_engines(work, arrays):
 
 
 def copy_engine(work, arrays, shape):
-    """Moves what the program must move at least: half of the bytes read, half written, by two threads of numpy."""
+    """Copies the bytes that the program must move at least: reads half, writes half, with two threads of numpy."""
     from concurrent.futures import ThreadPoolExecutor
     floats = (sum(a.size for a in arrays) + int(np.prod(shape))) // 2
     src, dst = np.ones(floats, np.float32), np.zeros(floats, np.float32)
@@ -136,7 +136,7 @@ def copy_engine(work, arrays, shape):
 # ---- timing ----
 
 def waited_ns():
-    """Time that this process's threads were ready and had no processor."""
+    """Time in which threads of this process were ready but had no processor."""
     total = 0
     for task in os.listdir("/proc/self/task"):
         try:
@@ -162,7 +162,7 @@ def scheduled(policy, priority):
 
 
 def one_turn(engine, realtime):
-    """Median seconds of a call, and whether the machine was ours meanwhile."""
+    """Median seconds of a call, and whether the machine was otherwise idle."""
     time.sleep(PAUSE_S)
     if realtime:
         scheduled(os.SCHED_RR, 5)
@@ -182,7 +182,7 @@ def one_turn(engine, realtime):
 
 
 def time_all(engines, options):
-    """Rounds in rotating order; returns how many turns could not be had in quiet."""
+    """Runs rounds in rotating order. Returns the number of turns that were disturbed."""
     loud = 0
     for r in range(options.rounds):
         for k in range(len(engines)):
@@ -200,7 +200,7 @@ def time_all(engines, options):
 # ---- the table ----
 
 def held_against(engines, want):
-    """Records whose result is right."""
+    """Records with correct results."""
     good = []
     for e in engines:
         e.call()

@@ -138,7 +138,7 @@ def onnx_ntrans(work, shape):
                 node(op, ["S", "ones"], ["Y"], axis=-1, epsilon=0.0, **more)]
     yield "SimplifiedLayerNormalization", model(fused("SimplifiedLayerNormalization"), work, names, shape, ones)
     yield "RMSNormalization of opset 23", model(fused("RMSNormalization"), work, names, shape, ones, opset=23)
-    # the second sum goes into the second norm
+    # the second norm reads the second sum
     skip = fused("SimplifiedLayerNormalization")[:3] + [
         node("SkipSimplifiedLayerNormalization", ["X", "M", "ones"], ["Y"], epsilon=0.0, domain="com.microsoft")]
     yield "SkipSimplifiedLayerNormalization", model(skip, work, names, shape, ones, domains=["com.microsoft"])

@@ -1,6 +1,5 @@
-// Time of passes over tiles on one core, by the size of the tiles: where the cost model of the CPU (cost_cpu.c) has its price
-// of tiles that do not fit the nearest cache. Nanoseconds an element, the best of many runs, and how many times those of the
-// smallest tiles they are.
+// Time of passes over tiles on one core, by the size of the tiles. The cost model of the CPU (cost_cpu.c) derives from it the cost of tiles that do
+// not fit the nearest cache. Columns: nanoseconds for each element, the best of many runs, and their ratio to the smallest tiles.
 //
 //   ninja -C build cpu_tiles && build/cpu_tiles >bench/cpu_tiles.csv
 #include "base/base.h"
@@ -10,15 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-  LEAST = 8,
-  SIZES = 7,
-  MOST = LEAST << (SIZES - 1),
-  RUNS = 2000,
-  LONG = 256
-}; // kilobytes of all tiles; runs; kilobytes that a run reads at least
+enum { LEAST = 8, SIZES = 7, MOST = LEAST << (SIZES - 1), RUNS = 2000, LONG = 256 }; // kilobytes of all tiles; runs; least kilobytes that a run reads
 
-static float kept; // so that no pass is left out
+static float kept; // result of the passes, so that none is optimized away
 
 static void sum(float *x, float *y, size_t n)
 {
@@ -51,7 +44,7 @@ static void exponential_and_sum(float *x, float *y, size_t n)
 static const struct {
   const char *name;
   void (*run)(float *x, float *y, size_t n);
-  int tiles; // that it touches
+  int tiles; // number of tiles that it accesses
 } passes[] = {{"sum", sum, 1}, {"add", add, 2}, {"exp", exponential, 2}, {"exp and sum", exponential_and_sum, 2}};
 
 static double seconds(int pass, float *memory, size_t n, size_t kilobytes)
@@ -64,7 +57,7 @@ static double seconds(int pass, float *memory, size_t n, size_t kilobytes)
   return (now_seconds() - start) / (double)times;
 }
 
-// Sizes take turns, so that a processor that slows down slows down all of them.
+// Measures all sizes alternately, so that a change of the processor's clock affects all of them.
 static void measure_pass(int pass, float *memory, const char *device)
 {
   double ns[SIZES];

@@ -27,13 +27,13 @@ struct job { // a graph for a target
   struct arena mem;
   struct graph *g;
   const struct target *gpu;
-  int n, cap, unmade; // unmade: settings that fit, of which no program was made
+  int n, cap, unmade; // unmade: settings that fit but of which no program was made
   struct one *one;
   const struct device_program **program;
   struct gpu_session *session;
   struct gpu_batch *batch;
 };
-struct tally { // of a scheme, by knob its values
+struct tally { // by knob: counts of its values, for one scheme
   int kernels, right, nvalues[KNOBS], value[KNOBS][16];
 };
 struct all {
@@ -74,7 +74,7 @@ static void add(struct job *j, const struct lower_plan *p, const struct choice *
     return;
   }
   for (int i = 0; i < j->n; i++)
-    if (program_hash(j->one[i].program, 1) == program_hash(d, 1)) return; // settings may come to the same
+    if (program_hash(j->one[i].program, 1) == program_hash(d, 1)) return; // different settings may give the same program
   PUSH(&j->mem, j->one, j->n, j->cap) = (struct one){p->unit[u].name, pick[u], d};
 }
 
@@ -196,7 +196,7 @@ static void end(struct job *j)
   arena_close(&j->mem);
 }
 
-// The kernels of the next graph are compiled while those of one are run.
+// Compiles the kernels of the next graph while those of the current one run.
 static int run(struct all *a)
 {
   int status = a->n ? start(a, a->job[0]) : OK;
@@ -230,9 +230,9 @@ static void summary(const struct all *a)
   printf("%d of %d kernels are right\n", a->right, a->kernels);
 }
 
-// ---- what is asked ----
+// ---- the command line ----
 
-// Without a GPU, for --list, the row says what there is.
+// Adds a target. Without a GPU, for --list, the row of its name describes it.
 static int add_target(struct all *a, const char *name)
 {
   struct target t;

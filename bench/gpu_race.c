@@ -34,13 +34,13 @@ struct all {
   struct arena mem;
   struct err e;
   struct options o;
-  struct target target;     // of the words that follow
+  struct target target;     // of the words after it
   const struct target *gpu; // one of opened
   struct target opened[MOST_TARGETS];
   const struct graph *reference, *graph[MOST_GRAPHS];
   const char *word[MOST_GRAPHS];
   int ngraphs;
-  const char *what; // its word
+  const char *what; // its word on the command line
   const struct device_program *program[MOST_PROGRAMS];
   const char *from[MOST_PROGRAMS]; // the word of its graph
   int n;
@@ -67,7 +67,7 @@ static void add(struct all *a, const char *word, const struct lower_plan *p, con
   a->from[a->n] = word, a->program[a->n++] = d;
 }
 
-// The best of each kernel first, then the k-th best of one of them, for k = 1, 2, ...
+// Adds first the best choice of each kernel, then the k-th best choice of one kernel, for k = 1, 2, ...
 static void add_variants(struct all *a, const char *word, const struct lower_plan *p)
 {
   struct choice *pick = NEWS(&a->mem, struct choice, p->nunits + 1);
@@ -101,7 +101,7 @@ static int add_graph(struct all *a, const char *word, const struct graph *g)
   return OK;
 }
 
-// ---- what is asked ----
+// ---- the command line ----
 
 static int option(struct options *o, int n, char **word)
 {
@@ -122,7 +122,7 @@ static int option(struct options *o, int n, char **word)
   return 0;
 }
 
-// With what the device has of it.
+// Opens a target with the properties of the device.
 static int open_target(struct all *a, const char *name)
 {
   struct target t;
@@ -137,7 +137,7 @@ static int open_target(struct all *a, const char *name)
   return *gpu = a->target = t, a->gpu = gpu, OK;
 }
 
-// Words of one race, up to its end; returns how many.
+// Reads the words of one race. Returns their number.
 static int read_words(struct all *a, int argc, char **argv)
 {
   int i = 0;
@@ -162,7 +162,7 @@ static int read_words(struct all *a, int argc, char **argv)
   return i;
 }
 
-// ---- the best one on disk ----
+// ---- files of the fastest program ----
 
 static int save(struct all *a, const struct device_program *p)
 {
@@ -180,7 +180,7 @@ static int save(struct all *a, const struct device_program *p)
   return OK;
 }
 
-// The folder of --out, with the products' algorithms as they were fastest.
+// Writes the folder of --out, with the fastest algorithms of the library's products.
 static int save_folder(struct all *a, const struct device_program *p, const struct gpu_result *r)
 {
   struct device_program d = *p;
@@ -215,7 +215,7 @@ static int add_samples(struct all *a, const struct gpu_race *r, const struct ent
   return fclose(out) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples) : OK;
 }
 
-// If all results of a graph are wrong, it may be a graph of a part of this program.
+// Warns if all results of a graph are wrong: it may be a graph of a part of this program.
 static void tell_others(const struct all *a, const struct gpu_race *r)
 {
   for (int g = 1; g < a->ngraphs; g++) {
@@ -309,7 +309,7 @@ static int climb_row(struct all *a, const struct entrants *f, int best)
   return fclose(out) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.csv) : OK;
 }
 
-// The program itself is the first candidate, as it is first in the command.
+// Builds the contest. The program itself is the first candidate, as on the command line.
 static int contest_of(struct all *a, struct job *j, struct contest *c)
 {
   struct graph *plain, *stable;
@@ -367,7 +367,7 @@ static int climb(struct all *a)
   return fflush(stdout), status;
 }
 
-// A failure of one race does not stop the others; the last such status is the command's.
+// Runs all races. A failed race does not stop the others; the command returns the last failure.
 static int all_races(struct all *a, int argc, char **argv)
 {
   int answer = OK;

@@ -25,7 +25,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from peers.programs import folder, programs  # noqa: E402
 
 
-GONE = " ring=0"  # of skinny kernels, a knob that there was once
+GONE = " ring=0"  # a former knob of skinny kernels
 
 
 def digest(text):
@@ -38,7 +38,7 @@ def run(args, words):
 
 
 def texts(out):
-    """Reads the output of `mica lower`: by kernel and how it is made, the text below that line."""
+    """Reads the output of `mica lower`: the text of each kernel, by kernel and settings."""
     for part in re.split(r"^// (?=\S+: )", out, flags=re.M)[1:]:
         head, _, body = part.partition("\n")
         yield re.sub(r", \d+\.\d+ us modelled.*", "", head), body
@@ -65,7 +65,7 @@ def emit_graph(graph, how, args):
     if args.cuda:
         found.update(("%s: best" % k, digest(v)) for k, v in sources(args, [graph]))
     names = [k.split(": ")[0] for k, _ in best]
-    for i, knobs in enumerate(how): # which kernel was made so is not told: each that can be
+    for i, knobs in enumerate(how): # the record does not name the kernel: take each that has these settings
         for name in [] if knobs.startswith("cublaslt") else names:
             words = [graph, "--kernel", name, "--knobs", knobs]
             made = sources(args, words) if args.cuda else texts(run(args, words).stdout)

@@ -1,5 +1,4 @@
-// offer: how good are the graphs that the search offers for a GPU? Each is priced by the model of lowering, as a race without a GPU
-// would rank it. No GPU is needed.
+// offer: prices the graphs that the search offers for a GPU by the model of lowering, as a race without a GPU ranks them. No GPU is needed.
 //
 //   offer [--target sm_90a] [--threads N] [--top N] [--wide N] [--graphs] PROGRAM.mica[,NAME=VALUE]...
 //
@@ -55,7 +54,7 @@ static void judge(const struct offer *o, const struct pricing *by, const struct 
   }
 }
 
-// Prices a list of `wide` plans. The list stands for the whole space.
+// Prices a list of `wide` plans, which represents the whole space.
 static int wider(const struct offer *o, struct job *j, struct contest *c, struct search_opts *s, const struct pricing *by, struct answer *x,
                  struct err *e)
 {
@@ -64,12 +63,12 @@ static int wider(const struct offer *o, struct job *j, struct contest *c, struct
   if (!o->wide || !c->part->searchable) return OK;
   s->most = o->wide;
   TRY(search_run(j->mem, c->part->g, &j->target, s, &r, e));
-  if (r.n && isfinite(price_graph(by, r.found[0].g, 0))) x->space = fmin(x->space, r.found[0].cost); // else none can be made
+  if (r.n && isfinite(price_graph(by, r.found[0].g, 0))) x->space = fmin(x->space, r.found[0].cost); // else no graph can be made
   if (o->graphs && r.n) printf("  wide %9.2f  %d kernels  %s\n", useconds(r.found[0].cost), r.found[0].kernels, r.found[0].schedule);
   return OK;
 }
 
-// A part that is not searched runs operator by operator.
+// Prices a part. A part that is not searched runs operator by operator.
 static int part(const struct offer *o, struct job *j, struct contest *c, struct answer *x, struct err *e)
 {
   struct search_result r = {0};

@@ -66,7 +66,7 @@ def prime(n):
 
 
 def draw(r, low, high):
-    """A size between the two, of a kind that schemes do not like; the order of magnitude is uniform."""
+    """A size between the two that is difficult for schemes. Its order of magnitude is uniform."""
     n = round(math.exp(r.uniform(math.log(low), math.log(high))))
     power = 1 << max(0, n.bit_length() - 1)
     kind = r.randrange(5)

@@ -34,7 +34,7 @@ def search(names, args):
             words = programs()[name].words() + ["--target", target, "--no-db", "--quiet", "--top", str(args.top), "--out", where]
             code = subprocess.run([args.mica, "search"] + words, stdout=subprocess.DEVNULL).returncode
             found = [os.path.basename(f) for f in glob.glob(where + "/*.mica")]
-            parts = len({f.split("_")[0] for f in found})  # graphs of several parts are none of the program
+            parts = len({f.split("_")[0] for f in found})  # graphs of several parts do not compute the whole program
             print("%-24s %-7s %2d graphs%s" % (name, target, len(found), "" if parts == 1 else " of %d parts" % parts), flush=True)
             bad += code != 0 or parts != 1
     return 1 if bad else 0

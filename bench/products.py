@@ -34,7 +34,7 @@ class Work:
         return [self.m, self.n]
 
     def ways(self):
-        """(name of the tile and of what is told apart, graph, knobs), likely best first."""
+        """(name of the tile and variant, graph, knobs), the likely best first."""
         for tile in self.tiles:
             for way in WAYS:
                 if "blocks=132" in way and (self.m // tile[0]) * (self.n // tile[1]) <= 132:
@@ -203,7 +203,7 @@ def make(o):
                 said = open(os.path.join(out, "README.md")).read().split("| launch |")[1].split("\n")[2]
             except OSError:
                 continue
-            fits = set(how.split()) <= set(said.split("|")[2].split())  # knobs that do not fit leave the best that does
+            fits = set(how.split()) <= set(said.split("|")[2].split())  # if the knobs do not fit, the best setting that fits is printed
             kept |= {way} if fits else set()
             for x in os.listdir(out):
                 if not fits or x != "kernel.cu" and x != "kernel.h":
@@ -245,7 +245,7 @@ class Built:
 
 
 def build(folders):
-    """All at once, by nvcc."""
+    """Compiles all in parallel with nvcc."""
     flags = ["nvcc", "-O3", "-gencode", "arch=compute_90a,code=sm_90a", "-shared", "-Xcompiler", "-fPIC", "kernel.cu", "-o", "kernel.so"]
     jobs = [subprocess.Popen(flags, cwd=f, stderr=subprocess.DEVNULL) for f in folders if not os.path.exists(os.path.join(f, "kernel.so"))]
     for j in jobs:
@@ -253,7 +253,7 @@ def build(folders):
 
 
 def compute(torch, work, ins, dtype):
-    """As the program says, in this dtype."""
+    """The program's inputs in this dtype."""
     named = dict(zip([n for n, _ in work.shapes()], ins))
     if isinstance(work, Latent):
         q, p, l, r = [t.to(dtype) for t in ins]
@@ -271,7 +271,7 @@ def compute(torch, work, ins, dtype):
 
 
 def peers(torch, work, compiled):
-    """The product alone, and what torch makes of the program."""
+    """The product alone, and torch's forms of the program."""
     def product(*ins):
         x, w = ins[0], ins[1]
         return torch.mm(x.t() if work.left else x, w.t() if work.right else w)
@@ -345,7 +345,7 @@ def run(o):
                         print("%s %s: WRONG, %g" % (work.name, name, errors[name]), flush=True)
                         continue
                 graphs[name] = captured(torch, fn, sets, launches)
-            except Exception as e:  # a peer that cannot, or a kernel that fails: said, and left out
+            except Exception as e:  # an unsupported peer or a failed kernel is printed and left out
                 print("%s %s: %s" % (work.name, name, str(e).splitlines()[0][:150]), flush=True)
         times = {name: [] for name in graphs}
         for turn in range(o.rounds):

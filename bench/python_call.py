@@ -55,7 +55,7 @@ def main():
     if importlib.util.find_spec("numpy"):
         import numpy as np
         rows(f, np.ones(1, "f4"), np.ones(1, "f4"), np.empty(1, "f4"), "numpy")
-        sub = type("Sub", (np.ndarray,), {})  # a subclass is asked by __dlpack__
+        sub = type("Sub", (np.ndarray,), {})  # a subclass is read through __dlpack__
         rows(f, np.ones(1, "f4").view(sub), np.ones(1, "f4").view(sub), np.empty(1, "f4").view(sub), "dlpack")
     if importlib.util.find_spec("torch"):
         import torch

@@ -67,7 +67,7 @@ def inputs_of(torch, mica, folder):
 
 
 def opened(torch, mica, folder, inputs):
-    """(call, outputs); what the call uses lives as long as it."""
+    """(call, outputs). The call keeps its memory alive."""
     saved = mica.Saved(folder)
     saved.check(inputs)
     outputs = [torch.zeros(x["shape"], dtype=mica.DTYPES[x["dtype"]](), device="cuda") for x in saved.doc["outputs"]]

@@ -20,7 +20,7 @@ def events(path):
 
 
 def covered(spans):
-    """Seconds that any of them covers."""
+    """Seconds of the union of the intervals."""
     total, end = 0.0, float("-inf")
     for a, b in sorted(spans):
         total += max(0.0, b - max(a, end))

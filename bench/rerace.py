@@ -29,7 +29,7 @@ def one_part(graphs):
 
 
 def race(binary, name, graphs, args, left):
-    """(us, how, machine) of the fastest right program; None where there is none."""
+    """(us, how, machine) of the fastest correct program, or None."""
     p = programs()[name]
     with tempfile.TemporaryDirectory() as where:
         row = os.path.join(where, "race.csv")

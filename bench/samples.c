@@ -32,7 +32,7 @@ static void sizes_text(const struct graph *was, const struct graph *now, struct 
   }
 }
 
-// A graph of other sizes has the name of the one that it was made from.
+// A graph with other sizes has the name of the graph from which it was made.
 static void sizes(const struct contest *c, int cand, struct str *out)
 {
   int from = cand;
@@ -71,7 +71,7 @@ void samples_of_climb(const char *what, const struct entrants *f, FILE *out)
     if (f->x[i].result) entrant(what, f->c, i, &f->x[i], out);
 }
 
-// Numbers up to another character; true where there were n.
+// Reads n positive numbers, and moves *at behind them. False: there are fewer.
 static bool numbers(char **at, int n, int64_t *to)
 {
   for (int i = 0; i < n; i++) {

@@ -19,7 +19,7 @@ struct log {
   struct arena mem;
   int n, cap;
   struct unit *u;
-  double stretch; // the longest between two marks from which a search goes on
+  double stretch; // the longest time between two marks at which a search can resume
 };
 
 static void on_unit(void *arg, int batch, uint64_t id, double seconds)
@@ -27,12 +27,12 @@ static void on_unit(void *arg, int batch, uint64_t id, double seconds)
   struct log *l = arg;
   l->stretch = MAX(l->stretch, seconds);
   if (l->n && l->u[l->n - 1].id == id)
-    l->u[l->n - 1].seconds += seconds; // one that was taken further
+    l->u[l->n - 1].seconds += seconds; // a unit that was continued
   else
     PUSH(&l->mem, l->u, l->n, l->cap) = (struct unit){batch, id, seconds, 0};
 }
 
-// One batch by processes that meet every PERIOD seconds, or when all of them are idle.
+// Seconds of one batch in processes that exchange results every PERIOD seconds, or when all of them are idle.
 static double by_rounds(struct unit *u, int n, int workers)
 {
   double t = 0;
@@ -52,7 +52,7 @@ static double by_rounds(struct unit *u, int n, int workers)
   return t;
 }
 
-// And by threads of one process, which take the next unit as soon as they are free.
+// Seconds of the batch in threads of one process. A free thread takes the next unit.
 static double by_threads(const struct unit *u, int n, int workers)
 {
   double *busy = calloc((size_t)workers, sizeof *busy), longest = 0;

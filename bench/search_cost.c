@@ -1,5 +1,5 @@
-// Cost of the steps of a search: an operator tried (a state), a normal form built, a question to the oracle, a
-// fingerprint. For each program: all values of all its schedules over its inputs, then the same steps on their own.
+// Cost of the steps of a search: an operator that is tried (a state), a normal form, a query of the oracle, a fingerprint. Each program's values of
+// all schedules over its inputs are computed first. Then each step is timed separately.
 //
 //   build/search_cost examples/m_gqa.mica...      nanoseconds a step, one thread
 #include "front/front.h"
@@ -65,7 +65,7 @@ static double saturate_all(struct bench *b)
   return now_seconds() - start;
 }
 
-// The products of all pairs of values of each table, up to MOST_NEW: built, asked, and both again.
+// Times the products of all pairs of values of each table, up to MOST_NEW: built, queried, and both again.
 static void oracle(const struct bench *b, double *built, double *asked, double *again, int *n)
 {
   struct arena mem = {0};
@@ -105,7 +105,7 @@ static void finger_again(const struct bench *b, struct arena *mem, const struct 
     finger_map(&b->f, mem, d->op, &a, x, y, out);
   else
     finger_fold(&b->f, mem, d->op, x, op_rows[d->op].rule == RULE_ACCUM ? over | loop : over, 1, out);
-  out->n += finger_hash(out) == 0; // is not optimized away
+  out->n += finger_hash(out) == 0; // a use, so that the loop is not optimized away
 }
 
 static double fingers(const struct bench *b, int *n, double *elements)

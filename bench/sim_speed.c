@@ -1,4 +1,4 @@
-// How fast the interpreter is: element operations a second of one core, on the kernels of a list.
+// Speed of the interpreter: element operations per second of one core, on the kernels of a list.
 //
 //   build/sim_speed [--times N] { FILE.tile[,NAME=VALUE...] | FILE.list }...      the best of N runs, 5
 //

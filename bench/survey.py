@@ -64,7 +64,7 @@ def parts(name, args):
 
 
 def optimize(name, args, end):
-    """As a row of the table, from the report."""
+    """A row of the table, from the report."""
     where, start = os.path.join(args.out, folder(name)), time.time()
     env = dict(os.environ, MICA_TRACE=where + ".trace.json")
     env.setdefault("MICA_GPU_LOCK", os.path.join(args.out, "gpu.lock"))

@@ -35,7 +35,7 @@ PEERS = "workload,floor us,peer,peer us,mica us,ratio,mica us hot,mica least,mic
 
 
 def fastest(baselines):
-    """The fastest of the peers that were right: its name and row."""
+    """Name and row of the fastest correct peer."""
     right = {k: v for k, v in baselines.items() if k != "mica" and v.get("cold_us") and v.get("ok", True)}
     return min(right.items(), key=lambda kv: kv[1]["cold_us"], default=(None, None))
 
@@ -60,7 +60,7 @@ def survey_rows(path, earlier, machine, commit):
 
 
 def score(us, bound, baseline):
-    """The score of figures as the table has them, "" if there is none. A time below the bound counts as the bound."""
+    """The score as text, or "" if there is none. A time below the bound counts as the bound."""
     us, bound, baseline = float(us), float(bound), float(baseline)
     return "%.3f" % (1 / (1 + max(us - bound, 0) / (baseline - bound))) if baseline > bound else ""
 
@@ -87,7 +87,7 @@ KINDS = (("torch.compile", "compile"), ("Triton kernels", "triton"), ("PyTorch, 
 
 
 def by_peer(path):
-    """Lines of a table: workloads by the kind of their best peer, and Mica's times as fast."""
+    """Lines of a table: workloads by the kind of their best peer, and the speedup of Mica over it."""
     rows = read_table(path)[1]
     groups = {name: [(float(r["ratio"]), r["workload"]) for r in rows if re.match(words, r["peer"])] for name, words in KINDS}
     assert sum(map(len, groups.values())) == len(rows), "a peer of no kind"

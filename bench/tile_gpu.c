@@ -27,10 +27,10 @@ struct options {
   bool time, check;
   const char *kernel, *save, *csv;
 };
-struct row { // of the table at the end
+struct row { // of the summary table
   const char *word;
-  int64_t elements, other;           // of outputs; that differ from the interpreter's in bits
-  double from_sim, from_program, us; // the largest relative norms; negative: not known
+  int64_t elements, other;           // of outputs; those whose bits differ from the interpreter's
+  double from_sim, from_program, us; // the largest relative norms; negative: unknown
   int status;
 };
 struct job {
@@ -41,8 +41,8 @@ struct job {
   struct tile_program *p;
   struct tile_kernel *k;
   struct tile_words words;
-  struct tile_host host;                       // sizes, and buffers as the interpreter leaves them
-  void *start[MAX_BUFFERS], *gpu[MAX_BUFFERS]; // before; as the GPU leaves them
+  struct tile_host host;                       // sizes, and buffers after the interpreter
+  void *start[MAX_BUFFERS], *gpu[MAX_BUFFERS]; // initial contents; contents after the GPU
   struct cuda_ready ready;
   double flops; // of the program's products
   struct row *row;
@@ -63,7 +63,7 @@ static int host_buffers(struct job *j)
   return OK;
 }
 
-// ---- right? ----
+// ---- correctness ----
 
 static int run_sim(struct job *j)
 {
@@ -86,7 +86,7 @@ static int compare(struct job *j)
     int64_t n = (int64_t)j->host.bytes[i] / tile_types[b->type].bytes;
     struct sim_difference d = sim_compare(b->type, j->gpu[i], j->host.data[i], n);
     j->row->elements += n, j->row->other += d.other;
-    bool fine = d.relative <= TOLERANCE; // not a number is not fine, nor is infinite
+    bool fine = d.relative <= TOLERANCE; // false for NaN and infinity
     j->row->from_sim = fine ? fmax(j->row->from_sim, d.relative) : d.relative;
     printf("  %%%s: %lld of %lld elements differ in bits, relative norm %.3g%s\n", b->name, (long long)d.other, (long long)n, d.relative,
            fine ? "" : "  WRONG");
@@ -118,7 +118,7 @@ static int against(struct job *j, const char *program)
   return status != OK ? status : answer;
 }
 
-// ---- fast? ----
+// ---- time ----
 
 static int csv(struct job *j, const struct cuda_time *t)
 {
@@ -186,7 +186,7 @@ static int one_file(const struct options *o, struct gpu *g, struct nvrtc *r, con
     printf("%s\n", row->word);
     status = one_kernel(&j, program);
   }
-  if (status > NO) err_print(stdout, e); // its place is in mem
+  if (status > NO) err_print(stdout, e); // before mem is freed, which has the place
   gpu_unload(j.ready.module);
   arena_close(&mem);
   return status;

@@ -58,7 +58,7 @@ class Decode:
         self.cache = StaticCache(config=model.config, max_cache_len=most)
         self.token = torch.ones(batch, 1, dtype=torch.long, device=model.device)
         self.forward = model.forward
-        self.logits = self.step()  # the cache gets its memory
+        self.logits = self.step()  # allocates the cache
         for layer in self.cache.layers:
             layer.keys.normal_(), layer.values.normal_()
 
@@ -122,7 +122,7 @@ def by_torch(model, way, batch, most, repeats):
 
 
 def rows_at(model, batch, most, position):
-    """A row for each request, each with pages of its own."""
+    """A seat for each row. Each row is a request with its own pages."""
     each = -(-most // model.slots)
     return [mica.mega.Row(r, 1, position, tuple(range(1 + r * each, 1 + (r + 1) * each))) for r in range(batch)]
 
@@ -134,7 +134,7 @@ def by_mica(fields, batch, most, repeats, device, weights=None):
     model = mica.mega.from_config(fields, engine=engine, rows=batch, pages=1 + batch * -(-most // 64))
     model = model.load(weights) if weights is not None else model.random(1)
     first = time.perf_counter() - first
-    for at in range(0, most - BEFORE, STEPS):  # the cache has what a decode left there
+    for at in range(0, most - BEFORE, STEPS):  # fills the cache by decoding
         model.step(rows_at(model, batch, most, at), STEPS)
     out = {}
     for steps in (STEPS, 1):
@@ -231,7 +231,7 @@ def main():
                         else:
                             (row["us"], row["p25"], row["p75"]), first = by_torch(model, way, batch, most, options.repeats)
                             row["first call s"] = round(first, 1)
-                    except Exception as e:  # a way that fails is a row that says so
+                    except Exception as e:  # a failed way gets a row with the error
                         row["error"] = f"{type(e).__name__}: {str(e)[:200]}".replace("\n", " ")
                     rows.append(row)
                 ours = ("mica", "mica one step", "backend")

@@ -7,7 +7,7 @@ CALLS = 3
 
 
 def kernels(call):
-    """[(kernel, launches of one call, microseconds of one call)], those with the most time first. `call` was called before."""
+    """[(kernel, launches of one call, microseconds of one call)], the longest first. `call` must have been called before."""
     call()
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as run:

@@ -94,7 +94,7 @@ def in_float64(model, inputs):
 
 
 class Runs:
-    """The ways of one row to run a model, each made when it is asked for: a call that is timed, an error, the seconds of the first call."""
+    """The ways to run a model in one row, made on demand: a timed call, an error, the seconds of the first call."""
 
     def __init__(self, model, inputs, how):
         self.model, self.inputs, self.how, self.device = model, inputs, how, inputs[0].device
@@ -103,8 +103,8 @@ class Runs:
         torch._dynamo.reset()
 
     def add(self, name, f, itself=False):
-        """f: a function of no arguments that gives the call. itself: it captures its calls in CUDA graphs, or is not torch's. A way that fails is
-        said, and has no time."""
+        """f: a function without arguments that returns the call. itself: the call captures itself in CUDA graphs, or is not torch's. A failure is
+        printed, and the way has no time."""
         try:
             f = f()
             began = time.monotonic()
@@ -118,7 +118,7 @@ class Runs:
                 self.calls[name]()
                 us = time_calls(self.calls[name], 3, self.device)
             log.info("%s: first call %.1f s, then %.1f us, error %.2g", name, self.first[name], us, self.errors[name])
-        except Exception as error:  # onnxruntime has errors of its own
+        except Exception as error:  # onnxruntime has its own exceptions
             self.failed[name] = f"{name} failed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
     def add_way(self, name, given):
@@ -164,11 +164,11 @@ class Runs:
         return times
 
     def close(self):
-        """Nothing of it outlives it."""
+        """Frees nothing: no process outlives it."""
 
 
 def serve(pipe, name, way, how, given):
-    """A process of one way: says what became of it, then times as many calls as it is asked for, after one that is not timed."""
+    """The process of one way: sends its errors and first seconds. Then, for each request, it makes one untimed call and times n calls."""
     torch.set_num_threads(2)
     with torch.no_grad():
         warm("cpu")
@@ -181,7 +181,7 @@ def serve(pipe, name, way, how, given):
 
 
 class Processes:
-    """As Runs, on a CPU: each way in a process of its own. They are forked, as importing torch takes long; this one computes nothing."""
+    """Like Runs, on a CPU, with a process for each way. Processes are forked, because importing torch is slow. This process computes nothing."""
 
     def __init__(self, name, how):
         self.name, self.how, self.pipes = name, how, {}
@@ -193,7 +193,7 @@ class Processes:
         theirs.close()
         try:
             errors, first, failed, told = ours.recv()
-        except EOFError:  # it has said why on standard error
+        except EOFError:  # it printed the reason on standard error
             self.failed[way] = f"{way} failed: its process ended"
             return
         for kept, new in zip((self.errors, self.first, self.failed, self.told), (errors, first, failed, told)):
@@ -235,7 +235,7 @@ def in_onnxruntime(model, inputs):
 
 
 def warm(device):
-    """Compiles a small function, so that work which torch does once in a process is no part of a model's first call."""
+    """Compiles a small function, so that a model's first call excludes work that torch does once per process."""
     torch.compile(lambda x: x.sin().sum(-1))(torch.ones(8, 8, device=device))
 
 
@@ -250,7 +250,7 @@ def row(name, gpu, given, how):
             with open(given.kernels, "a", newline="") as file:
                 csv.writer(file).writerows([name, how, way, f"{launches:g}", f"{us:.1f}", kernel]
                                            for way, call in runs.calls.items() for kernel, launches, us in kernels(call))
-    finally:  # processes that wait for a call would be waited for
+    finally:  # ends processes that still wait for a call
         runs.close()
     out = {"model": name, "how": how, "dtype": str(dtype_of(gpu, given)).removeprefix("torch."),
            "device": torch.cuda.get_device_name() if gpu else platform.processor() or platform.machine()}

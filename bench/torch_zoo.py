@@ -132,7 +132,7 @@ def main():
         try:
             with torch.no_grad():
                 r = row(name, given, device, getattr(torch, given.dtype))
-        except Exception as error:  # the others are asked too
+        except Exception as error:  # continue with the other models
             traceback.print_exc()
             r, failed = {"error": "failed", "left": f"{type(error).__name__}: {str(error).splitlines()[0]}"}, True
         writer.writerow({"model": name, "dtype": given.dtype, "device": device, **r, "torch": torch.__version__, "transformers": tf.__version__,

@@ -37,7 +37,7 @@ def row(line, options):
 
 
 def evidence(found):
-    """The weakest scope of the certificates in an answer."""
+    """The weakest scope of the certificates in a report."""
     scopes = []
 
     def walk(x):

@@ -29,7 +29,7 @@ SMALL = {"llama-3.2-1b": (1, 128, 1), "bert-base": (1, 128, 2), "vit-b16": (1, 2
 
 
 class Whole(nn.Module):
-    """A model as a function of tensors, which gives its first result."""
+    """A model as a function of tensors that returns its first result."""
 
     def __init__(self, model, names, settings):
         super().__init__()
@@ -53,7 +53,7 @@ def inputs_of(name, rows, tokens, config):
 
 
 def case(name, gpu, layers=None):
-    """name, model, inputs. layers: as many in place of all."""
+    """(name, model, inputs). layers: number of layers, instead of all."""
     kind, settings, model, called = MODELS[name]
     rows, tokens, fewer = LARGE[name] + (layers,) if gpu else SMALL[name][:2] + (layers or SMALL[name][2],)
     config = kind(**settings)

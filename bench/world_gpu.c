@@ -27,7 +27,7 @@
 
 enum { GRAPH = 100, REPEATS = 15, MOST_REPEATS = 32, MOST_FOLDERS = 8, SECONDS = 20, AWAY_SECONDS = 2 };
 
-struct shared { // of all ranks, also where they are processes
+struct shared { // shared by all ranks, also by processes
   struct m_exchange sync;
   char room[M_EXCHANGE];
   double seconds[MEETING_MOST_RANKS][MOST_REPEATS];
@@ -35,7 +35,9 @@ struct shared { // of all ranks, also where they are processes
   uint64_t digest[MEETING_MOST_RANKS];
   int failed[MEETING_MOST_RANKS];
   struct nccl_id id;
-  _Alignas(64) char host[16][M_EXCHANGE + MEETING_MOST_RANKS * 2 * GPU_PEERS_ENTRY]; // where peers meet: a new one for each way that is opened
+  _Alignas(
+      64) char host[16][M_EXCHANGE + MEETING_MOST_RANKS * 2 *
+                                         GPU_PEERS_ENTRY]; // memory in which peers exchange addresses: a new entry for each exchange that is opened
 };
 static struct shared *all;
 static int ranks;
@@ -44,7 +46,7 @@ static const char *folder[MOST_FOLDERS];
 static int nfolders;
 
 struct rank {
-  int rank, ways; // ways opened
+  int rank, ways; // ways: exchanges opened
   struct gpu *g;
   struct arena mem;
   struct nvrtc *r;
@@ -142,7 +144,7 @@ static int64_t from(const struct meeting *m, int rank, int64_t e)
   return m->how == MEETING_SCATTER ? (e / m->inner * ranks + rank) * m->inner + e % m->inner : e;
 }
 
-// The right value of element e of the rank's result.
+// The expected value of element e of the rank's result.
 static float wanted(const struct meeting *m, int rank, int64_t e, int turn)
 {
   uint16_t half;
@@ -199,14 +201,14 @@ static void check(struct rank *r, enum meeting_how how, int64_t outer, int64_t i
   fflush(stdout);
 }
 
-// The last rank makes no call: the others end in time, and new ranks work.
+// Tests a missing rank: the last rank makes no call. The others must end in time, and new ranks must work.
 static void check_away(struct rank *r)
 {
   const struct meeting m = {MEETING_SUM, ranks, TT_BF16, 1, 4096};
   struct made x;
   struct err told = {0};
   make(r, &m, AWAY_SECONDS, &x);
-  if (!gpu_peers_direct(x.peers)) { // NCCL waits for ever
+  if (!gpu_peers_direct(x.peers)) { // NCCL would wait forever
     drop(r, &x);
     return;
   }
@@ -319,7 +321,7 @@ static void join_nccl(struct rank *r)
 
 struct parts {
   const struct ranks_form *f;
-  void **in, **out; // on the host: parts, and results that are whole
+  void **in, **out; // on the host: parts; whole results
   gpu_address *from, *to;
 };
 
@@ -342,7 +344,7 @@ static void cut(struct rank *r, const struct buffers *b, struct parts *p)
   for (int i = 0; i < p->f->nout; i++) MUST(gpu_alloc(r->g, part_bytes(&p->f->out[i]), &p->to[i], &r->e));
 }
 
-// The rank's results in whole tensors: in its own parts of those that are divided. Others' parts come from the reference, so that only its own count.
+// Inserts the rank's results into whole tensors. Other ranks' parts come from the reference, so only this rank's part can differ.
 static long long check_program(struct rank *r, const struct problem *p, struct parts *x)
 {
   struct check_answer a;
@@ -368,7 +370,7 @@ static long long check_program(struct rank *r, const struct problem *p, struct p
   return wrong;
 }
 
-static struct mica_module *opened[MEETING_MOST_RANKS]; // by the first thread, where ranks are threads
+static struct mica_module *opened[MEETING_MOST_RANKS]; // opened by the first thread, if ranks are threads
 
 static void run_folder(struct rank *r, const char *path)
 {

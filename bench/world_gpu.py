@@ -49,7 +49,7 @@ def graph_of(call):
 
 
 def times(work, calls, meet):
-    """Microseconds of a call; `work` makes `calls` of them."""
+    """Microseconds of a call. `work` makes `calls` calls."""
     us = []
     for i in range(REPEATS + 3):
         a, b = torch.cuda.Event(True), torch.cuda.Event(True)
