@@ -154,7 +154,7 @@ static int lays(struct scene *s)
   return status;
 }
 
-// The whole graph anew; a step that is left is taken again, on the graph as it was.
+// Builds the whole graph again. A step that failed is repeated on the unchanged graph.
 static int builds(struct scene *s)
 {
   const int64_t shape[] = {16, 8}, grid[] = {2}, loop[] = {2};

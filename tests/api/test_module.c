@@ -276,7 +276,7 @@ static void wrong_folders(void **state)
   mica_close(m);
 }
 
-// Its error is told after the graph is gone.
+// The module reports the error after the graph is freed.
 static void wrong_graph(void **state)
 {
   (void)state;

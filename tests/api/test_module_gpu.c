@@ -441,7 +441,7 @@ static void a_rank_that_does_not_join(void **state)
   unsetenv("FAKE_BYTES"), unsetenv("FAKE_APART"), unsetenv("FAKE_DEAD");
 }
 
-// A rank whose process died says nothing: the others give up in time.
+// A rank whose process died sends nothing: the other ranks give up in time.
 static void a_rank_that_died(void **state)
 {
   (void)state;

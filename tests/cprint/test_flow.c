@@ -139,7 +139,7 @@ static void atomics_of_blocks(void **state)
   held_same(&h);
 }
 
-// A loop whose rounds differ between the threads that meet in it.
+// A loop with a barrier, whose number of iterations differs between threads.
 static void divergent_loops(void **state)
 {
   (void)state;

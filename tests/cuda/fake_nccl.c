@@ -34,7 +34,7 @@ const char *ncclGetErrorString(int code);
 const char *ncclGetErrorString(int code) { return code ? "as the test wants it" : "no error"; }
 int fake_nccl_get_version(int *version) { return *version = 22900, 0; }
 int fake_nccl_get_id(struct nccl_id *id) { return memset(id, 7, sizeof *id), 0; }
-// Without blocking: a rank goes on when its state says that all have joined. Rank FAKE_DEAD joins no communicator.
+// Nonblocking: a rank continues when its state says that all ranks have joined. Rank FAKE_DEAD joins no communicator.
 int fake_nccl_init_rank(void **comm, int ranks, struct nccl_id id, int rank, struct nccl_config *c)
 {
   if (id.bytes[5] != 7 || rank >= ranks || ranks > MOST || c->size != sizeof *c || c->blocking) return 1;

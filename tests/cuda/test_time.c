@@ -56,7 +56,7 @@ static void end(struct fixture *f)
   arena_close(&f->mem);
 }
 
-// 16 KiB a set are 130 sets for an L2 of 1 MiB: each has its turn, then all again in the same order.
+// Sets of 16 KiB are 130 sets for an L2 of 1 MiB. Each launch uses the next set, and the order repeats.
 static void launches_take_turns(void **state)
 {
   (void)state;

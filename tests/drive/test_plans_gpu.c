@@ -81,7 +81,7 @@ static double with_one_wrong(const struct device_program *d)
   return made_up(d);
 }
 
-// A plan that does not hold with these times ends in a search, and the warning says so.
+// With these times the plan is rejected: the job searches, and a warning gives the reason.
 static void left_for_a_search(double (*times)(const struct device_program *d), const char *why)
 {
   struct arena mem = {0};

@@ -311,7 +311,7 @@ static const char *hows(struct arena *mem, const struct device_program *d)
   return all;
 }
 
-// Candidates that the model does not prefer are tried too; a program made again from what the report says of its launches is the same.
+// Candidates that the model does not prefer are tried too. A program rebuilt from the launches in the report is the same.
 static void tails_are_tried_both_ways(void **state)
 {
   (void)state;

@@ -54,7 +54,7 @@ static void test_last_heat(void **state)
   assert_int_equal(rank_fastest(&c), 0);
 }
 
-// Fewer kernels win where they are as fast as can be told.
+// Fewer kernels win if their times differ less than the noise.
 static void test_ties(void **state)
 {
   (void)state;

@@ -36,8 +36,8 @@ static void end_stopped(struct stopped *s)
   arena_close(&s->mem);
 }
 
-// In the first race, in one of the climb, in that of the finalists: the fastest of those that were measured is the result, and what
-// was not tried is told.
+// A stop in the first race, in a race of the climb, or in that of the finalists: the fastest measured program is the result, and the report lists the
+// candidates that were not tried.
 static void a_stop_keeps_the_fastest(void **state)
 {
   (void)state;
@@ -207,7 +207,7 @@ static void optimize_watched(struct stopped *s, const char *text, double each)
   if (s->status != OK) fail_msg("%s", s->e.text);
 }
 
-// Op-by-op is compiled while the search goes on; the batch after it is a few candidates; the next ones are what there is time for.
+// Op-by-op is compiled during the search. The next batch has a few candidates, and later batches fill the remaining time.
 static void the_race_begins_early(void **state)
 {
   (void)state;
@@ -303,7 +303,7 @@ static void a_stop_in_the_last_race_is_told(void **state)
   }
 }
 
-// The report says that it was the time; what was not tried is not called wrong.
+// The report names the time limit as the reason. Candidates that were not tried are not reported as wrong.
 static void no_time_to_compile_is_told(void **state)
 {
   (void)state;

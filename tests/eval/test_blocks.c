@@ -216,7 +216,7 @@ static void order_matters(void **state)
   arena_close(&mem);
 }
 
-// The builder and the parser refuse results that overlap; the interpreter says what they would mean.
+// The builder and the parser reject overlapping results. The interpreter defines their meaning: later blocks overwrite.
 static void later_blocks_overwrite(void **state)
 {
   (void)state;

@@ -187,7 +187,7 @@ static void not_everywhere(void **state)
   arena_close(&mem);
 }
 
-// Each step in turn fails, or ends the process. Gives how many there are.
+// Each step in turn fails, or ends the process. Returns the number of steps.
 static int each_step(struct arena *mem, const char *path, int how)
 {
   const char *around = arena_printf(mem, "%s_around", path), *at = arena_printf(mem, "%s/saved", around);

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 #include <z3.h>
 
-// X, Y, Z stand for any expression; lengths 2 and 3 for any i and j, 6 for i * j.
+// X, Y and Z are arbitrary expressions. Lengths 2, 3 and 6 represent arbitrary i, j and i * j.
 static const struct {
   const char *lhs, *rhs;
 } equations[] =

@@ -76,7 +76,7 @@ static void everything_has_its_verdict(void **state)
   arena_close(&f.mem);
 }
 
-// Kernels of an older target are compiled for the device, and both are told; what is made for another device is not run.
+// Kernels of an older target are compiled for the device, and the report names both targets. Kernels for another device are not run.
 static void older_targets_run_on_a_newer_device(void **state)
 {
   (void)state;
@@ -136,7 +136,7 @@ static void stages_are_in_the_trace(void **state)
   }
 }
 
-// The reference is made on the device, by kernels of its own in a worker of its own; the race is as it was, and the trace says who computed.
+// Separate kernels in a separate worker compute the reference on the device. The race is unchanged, and the trace names the machine that computed.
 static void the_device_makes_the_reference(void **state)
 {
   (void)state;

@@ -256,7 +256,7 @@ static void hold_special(struct fixture *f, const struct target *limits, const c
   }
 }
 
-// The table says what operators make of special values.
+// Compares results for special values with a table.
 static void hold_table(struct fixture *f, const struct target *limits)
 {
   struct str text = {0};

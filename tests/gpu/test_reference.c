@@ -89,7 +89,7 @@ static void memory_is_taken_again(void **state)
   arena_close(&f.mem);
 }
 
-// A result that leaves the range of its dtype is told, and no output counts then.
+// A result outside the range of its dtype is reported, and no output is compared.
 static void range_is_told(void **state)
 {
   (void)state;

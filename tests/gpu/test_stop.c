@@ -129,7 +129,7 @@ static const char **many(struct arena *mem, int n, int from)
 
 static void hang_in_the_end(struct arena *mem, const char **names, int n) { names[n - 1] = arena_printf(mem, "hang_1000_%d", n); }
 
-// The stop comes in the second round: what the first has told is there.
+// The stop occurs in the second round. The results of the first round are kept.
 static void what_was_timed_is_told(void **state)
 {
   (void)state;

@@ -241,8 +241,7 @@ static void workers_are_found(void **state)
   free(path);
 }
 
-// Without a device every request says so, and none waits for another answer. (Of a device that does not exist there is
-// none on any machine.)
+// Without a device, every request fails with that message, and none waits for another answer. The test asks for a device that no machine has.
 static void no_device_is_told_again(void **state)
 {
   (void)state;
@@ -262,7 +261,7 @@ static void no_device_is_told_again(void **state)
   unsetenv("PRETEND_NONE");
 }
 
-// Without an executable the requests are served here, and that is said.
+// Without an executable, this process serves the requests, and a warning states it.
 static void the_library_serves_itself(void **state)
 {
   (void)state;

@@ -50,7 +50,7 @@ static void priced(void **state)
   arena_close(&mem);
 }
 
-// TMA brings a mask of booleans as a copy of 16 bits.
+// TMA loads a mask of booleans from a copy of 16 bits.
 static void masks(void **state)
 {
   (void)state;

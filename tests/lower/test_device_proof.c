@@ -63,7 +63,7 @@ static void kernels_are_right_on_special_inputs(void **state)
   }
 }
 
-// In x (A B + W) and (x A) B + x W an infinity of x, of A or of B meets others in different sums.
+// In x (A B + W) and (x A) B + x W, infinities of x, of A or of B are operands of different sums.
 static void infinities_may_meet_elsewhere(void **state)
 {
   (void)state;
@@ -87,7 +87,7 @@ static void infinities_may_meet_elsewhere(void **state)
   arena_close(&mem);
 }
 
-// A kernel that reads what another one leaves is run on what that one makes of special inputs.
+// A kernel that reads results of another kernel is run on the results which that kernel computes from special inputs.
 static void readers_of_results_are_run_on_special_inputs(void **state)
 {
   (void)state;

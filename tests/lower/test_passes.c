@@ -45,8 +45,8 @@ static void same(const char *name, const struct mma_plan *p)
     if (on_the_side(p, i) != c->side[i]) fail_msg("%s: node %d is%s on the side", name, i, c->side[i] ? " not" : "");
 }
 
-// A tile is contiguous along the dimension that the plan of layouts has innermost, and swizzled as it says; so is one that what is
-// computed on the side takes the place of.
+// A tile is contiguous along the innermost dimension of the plan of layouts, and swizzled as the plan requires. The same holds for a tile that an
+// operand computed on the side replaces.
 static void same_layouts(const char *name, const struct mma_plan *p, const struct layouts *l, int node)
 {
   for (int i = 0; i < p->ntiles; i++) {

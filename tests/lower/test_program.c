@@ -213,7 +213,7 @@ static void kernels_are_proven(void **state)
   arena_close(&mem);
 }
 
-// The cost of a choice, which a scheme says with all its choices, is that of its settings by themselves.
+// The cost in a scheme's list of choices equals the cost of the choice's settings alone.
 static void choices_cost_what_they_do(void **state)
 {
   (void)state;

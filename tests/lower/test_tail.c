@@ -47,7 +47,7 @@ static void run(struct arena *mem, const char *name, const struct device_program
   device_host_close(&h);
 }
 
-// Which knob says how, of the scheme.
+// The knob of the scheme that selects the way.
 static int way_of(const struct choice *c)
 {
   const struct scheme *s = scheme_at(c->scheme);

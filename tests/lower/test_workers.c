@@ -27,7 +27,7 @@ static void work_tiles_in_turns(void **state)
   }
 }
 
-// Shared memory, clusters and early launches are what the budget says.
+// Shared memory, clusters and early launches agree with the budget.
 static void the_budget_is_kept(void **state)
 {
   (void)state;

@@ -26,7 +26,7 @@ static void all_rows_read(void **state)
   }
 }
 
-// Mistakes in a row are said with their place.
+// Mistakes in a row are reported with their place.
 static void rows_that_do_not_read(void **state)
 {
   static const struct bad_row {

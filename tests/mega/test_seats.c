@@ -165,7 +165,7 @@ static void found(struct served *x, enum mega_check check)
   arena_close(&x->mem);
 }
 
-// Each is no step that mega_seats_check lets through: the proof says why.
+// mega_seats_check rejects each of these steps, and the proof of each reports the fault.
 static void wrong_seats(void **state)
 {
   static const int32_t one[] = {1, 2}, same[] = {2, 1}, far[] = {12, 13};

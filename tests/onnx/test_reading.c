@@ -97,7 +97,7 @@ static void model(const struct wanted *w, struct str *out)
   put_message(out, 7, &graph);
 }
 
-// ---- what is wrong is said ----
+// ---- error messages ----
 
 static const struct {
   struct wanted w;

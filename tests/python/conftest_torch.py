@@ -1,4 +1,4 @@
-"""Shared by the tests of mica.torch: torch or a skip, a cache of their own, options that make a search short."""
+"""Shared by the tests of mica.torch: torch or a skip, a separate cache, options for short searches."""
 import os
 import sys
 import tempfile
@@ -12,10 +12,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 # One cache for all tests of a run: models that two tests use are searched once. $MICA_TORCH_CACHE keeps it between runs.
 os.environ.setdefault("MICA_TORCH_CACHE", tempfile.mkdtemp(prefix="mica_torch_"))
 
-os.environ["MICA_TORCH_FAULTS"] = "raise"  # what a user shall not lose a model for, a test shall see
+os.environ["MICA_TORCH_FAULTS"] = "raise"  # faults after which a user's model still runs fail a test
 
 SHORT = {"max_kernel_ops": 1, "max_block_ops": 4, "measure": 1, "seconds": 0.02, "remember": False, "threads": 2, "disturbed": True}
-ALL = {"rest": "eager", "take": "all", "min_work": 0, "time": 3000, "search": SHORT}  # seconds of a graph, of which a slow machine needs many
+ALL = {"rest": "eager", "take": "all", "min_work": 0, "time": 3000, "search": SHORT}  # seconds for a graph; a slow machine needs many
 
 
 def compiled(model, **options):
@@ -44,7 +44,7 @@ def graph_of(f, args):
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch._dispatch.python import enable_python_dispatcher
     with enable_python_dispatcher(), torch.no_grad():
-        # AOTAutograd has no changes in place either
+        # AOTAutograd also replaces in-place operators
         gm = make_fx(f, tracing_mode="fake", decomposition_table={torch.ops.aten.add_.Scalar: torch.ops.aten.add.Scalar})(*args)
     gm.graph.eliminate_dead_code()
     return gm

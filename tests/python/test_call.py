@@ -63,7 +63,7 @@ def test_out(pair, arrays):
 
 
 def test_out_that_makes_arrays_when_asked(pair, arrays):
-    """A sequence may make an array anew each time, which nothing else keeps."""
+    """A sequence may return a new array at each access, to which nothing else refers."""
     np = pytest.importorskip("numpy")
     x, y, total, _ = arrays
 

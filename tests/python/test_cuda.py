@@ -106,7 +106,7 @@ def test_memory_between_kernels(tmp_path):
 
 
 class Lends:
-    """An array of some other library: all that is known of it is its protocol."""
+    """An array of another library, known only by its protocol."""
 
     def __init__(self, tensor, protocol):
         self.tensor = tensor
@@ -155,7 +155,7 @@ def test_wrong_devices(scaled):
 
 
 def test_torch_compile_in_graphs():
-    """mode="reduce-overhead": right, also with weights that have changed since the capture."""
+    """mode="reduce-overhead": correct results, also after weights changed since the capture."""
     import mica.torch
     model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.SiLU(), torch.nn.Linear(512, 256)).cuda().half().eval()
     run = torch.compile(model, backend=mica.torch.backend, options={"mode": "reduce-overhead", "take": "all", "time": 30})

@@ -15,7 +15,7 @@ every = pytest.mark.parametrize("name", ROWS)
 
 
 class Foreign:
-    """An object that has DLPack alone."""
+    """An object that supports only DLPack."""
 
     def __init__(self, array):
         self.array = array
@@ -55,7 +55,7 @@ def test_numpy(name):
     if dtype.itemsize == 1:  # Mica saturates
         want[8:] = finfo(dtype).max
     assert mica.Spec((2,), dtype).dtype == name and numpy.array_equal(got, want, equal_nan=True)
-    x = numpy.arange(256, dtype="u%d" % dtype.itemsize).view(dtype)  # of 8 bits, all that there are
+    x = numpy.arange(256, dtype="u%d" % dtype.itemsize).view(dtype)  # all values of 8 bits
     y, want = doubled(name, 256)(x), (2 * x.astype("f8"))
     if dtype.itemsize == 1:
         want = want.clip(-finfo(dtype).max, finfo(dtype).max)

@@ -1,4 +1,4 @@
-"""Run-time extents: arrays of their values and of their bounds, results, and what does not agree."""
+"""Run-time extents: arrays with their values and with their bounds, results, and extents that do not agree."""
 import pytest
 
 import mica

@@ -117,7 +117,7 @@ ATTENTION = "program p { Q: f16[2, 8, 16]\n K: f16[2, 16, 64]\n V: f16[2, 64, 16
 
 
 def attention_split():
-    """Attention as two kernels: keys are split over 4 blocks a head, whose partial sums a second kernel joins."""
+    """Attention as two kernels: 4 blocks divide the keys of a head, and a second kernel adds their partial sums."""
     g = mica.Graph("split")
     q, k, v = g.input("Q", (2, 8, 16), "f16"), g.input("K", (2, 16, 64), "f16"), g.input("V", (2, 64, 16), "f16")
     b = g.block(grid=(2, 4), loop=(2,))
@@ -154,7 +154,7 @@ def test_verify_says_no():
 
 def test_a_notebook_shows_the_program():
     g = mica.Graph("shown")
-    assert g._repr_html_().startswith("<pre>") and "output" in g._repr_html_()  # why it is no program yet
+    assert g._repr_html_().startswith("<pre>") and "output" in g._repr_html_()  # the reason why it is no program yet
     x = g.input("X", (4, 8))
     g.output(mica.maximum(x, 0))
     assert "<pre>program shown {" in g._repr_html_() and "X: f32[4, 8]" in g._repr_html_()

@@ -1,5 +1,5 @@
 """Persistent kernels by way of the driver's functions, without a GPU: NVRTC compiles the text, a fake driver (tests/cuda/fake.c) takes its machine code, and
-launches run the same text for a CPU. The tokens are those of the CPU engine; calls come from several threads; a launch that hangs is said."""
+launches run the same text for a CPU. The tokens are those of the CPU engine; calls come from several threads; a launch that hangs is reported."""
 import os
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""PersistentKernel: MPK's Qwen3 demo is the model of the same configuration; what its calls cannot say is refused. mica.models."""
+"""PersistentKernel: MPK's Qwen3 demo is the model of the same configuration; calls that it does not support are errors. mica.models."""
 import importlib.util
 import json
 import os

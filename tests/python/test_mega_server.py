@@ -1,4 +1,4 @@
-"""The example server: several clients stream at once, and each gets what it would get alone; clients that leave; requests that are wrong."""
+"""The example server: several clients stream at once, and each gets the same tokens as alone; clients that leave; wrong requests."""
 import http.client
 import json
 import os
@@ -122,7 +122,7 @@ def connect(server, data=b""):
 
 
 def rest(s):
-    """All that comes until the other side ends."""
+    """All bytes until the other side closes the connection."""
     got = b""
     while x := s.recv(1 << 16):
         got += x
@@ -168,7 +168,7 @@ def test_old_clients_get_no_chunks(server, alone):
 
 def test_slow_clients(server, monkeypatch):
     monkeypatch.setattr(serving.Handler, "timeout", 1.5)
-    assert rest(connect(server, wire({"prompt": [1]})[:-1])).startswith(b"HTTP/1.1 408 ")  # a body that does not come
+    assert rest(connect(server, wire({"prompt": [1]})[:-1])).startswith(b"HTTP/1.1 408 ")  # a missing body
     assert rest(connect(server)) == rest(connect(server, b"POST /v1")) == b""  # no request, and half of one
     s = connect(server, b"POST /v1/completions HTTP/1.1\r\nX: ")
     with pytest.raises(OSError):  # a header of single bytes: the connection is closed although each byte comes in time

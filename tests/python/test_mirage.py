@@ -1,4 +1,4 @@
-"""Mirage's names make the programs that they make there."""
+"""Mirage's functions build the same programs as in Mirage."""
 import pytest
 
 import mica
@@ -55,7 +55,7 @@ def test_superoptimize_and_call():
     np = pytest.importorskip("numpy")
     graph = mi.new_kernel_graph()
     X, Y = graph.new_input(dims=(4, 8), dtype=mi.float32), graph.new_input(dims=(4, 8), dtype=mi.float32)
-    graph.reduction(graph.mul(graph.clamp(X, 0, 1), Y), 1)  # no output is marked: what nothing uses is one
+    graph.reduction(graph.mul(graph.clamp(X, 0, 1), Y), 1)  # no output is marked: unused results are outputs
     with pytest.warns(UserWarning, match="griddims mean nothing"):
         optimized = graph.superoptimize(griddims=[(1, 1, 1)], config="mlp", target="cpu", **QUICK)
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""mica.optimize: what it takes, options, progress, interruptions, folders."""
+"""mica.optimize: arguments, options, progress, interruptions, folders."""
 import io
 import os
 import signal
@@ -106,7 +106,7 @@ def test_an_error_of_the_progress_function():
 
 
 def test_a_graph_that_is_being_optimized(tmp_path):
-    """Its own progress function cannot use it, and programs of it may go meanwhile."""
+    """The progress function cannot use the graph. Programs of the graph may be freed meanwhile."""
     g = mica.Graph("busy")
     x = g.input("X", (4, 6))
     g.output(x + 1)

@@ -78,7 +78,7 @@ for stream in (7, 8, 7, 8, 9):
 print(fake.allocated, fake.launches)
 del f
 print(fake.released)
-print(fake.unloaded)  # closing the module may end kernels that giving memory back waits for
+print(fake.unloaded)  # the module stays loaded: unloading it may end kernels that the release of memory waits for
 """) == ["3", "10", "3", "0"]
 
 
@@ -109,7 +109,7 @@ print(mode.value)  # what it was before
 
 
 def test_the_fake_refuses_memory_while_it_captures(driver):
-    """Else the tests above would hold for any order of things."""
+    """The fake driver rejects allocations during a capture. Otherwise the tests above would prove nothing."""
     assert driver("""
 address = ctypes.c_ulonglong()
 codes = []

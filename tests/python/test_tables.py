@@ -1,4 +1,4 @@
-"""bench/tables.py: the score of SOL-ExecBench, and that the table that is there has it."""
+"""bench/tables.py: the score of SOL-ExecBench, and its column in the existing tables."""
 import os
 import shutil
 import subprocess

@@ -74,7 +74,7 @@ def test_too_little_is_left():
 
 
 def test_slower_programs_are_left():
-    """Eager adds two small tensors faster than any call of ours; the verdict is measured and said."""
+    """Eager mode adds two small tensors faster than any call of Mica. The verdict is measured and reported."""
     model, inputs = lora()
     e = explain(model, *inputs, options={**ALL, "take": "faster"})
     (p,) = e.programs
@@ -93,7 +93,7 @@ def test_wrong_programs_are_left(monkeypatch):
 
 
 def test_too_little_time_is_told(tmp_path, monkeypatch):
-    """With more time the same program is had."""
+    """With more time the same program is taken."""
     from mica.torch import measure
     model, inputs = lora()
     options = {**ALL, "take": "faster", "cache": str(tmp_path)}
@@ -104,7 +104,7 @@ def test_too_little_time_is_told(tmp_path, monkeypatch):
     assert why.endswith("a larger `time` gives it more")
     if why.startswith("not faster"):
         assert "in 0.001 seconds not all was tried (" in why
-    else:  # a slow compiler is stopped; a slow machine comes to nothing
+    else:  # a slow compiler is stopped; a slow machine takes no program
         assert "[stopped]" in why or why.startswith("no time was left to measure it")
     monkeypatch.setattr(measure, "race", lambda *_: (1.0, 2.0))
     e = explain(model, *inputs, options=options)
@@ -112,7 +112,7 @@ def test_too_little_time_is_told(tmp_path, monkeypatch):
 
 
 def test_what_there_was_no_time_for_is_made_again(tmp_path, monkeypatch):
-    """A program that is not faster says what was not tried; more time makes it again, as much or less does not."""
+    """A program that is not faster reports what was not tried. It is searched again with more time, not with as much or less."""
     from mica.torch import engine, measure
     model, inputs = lora()
     options = {**ALL, "take": "faster", "time": 100, "cache": str(tmp_path)}
@@ -203,7 +203,7 @@ class Scaled(nn.Module):
 
 
 def test_strides_with_a_dynamic_extent():
-    """The batch lies second in memory: how far apart rows are is known with it."""
+    """The batch is the second dimension in memory, so the stride of rows depends on it."""
     run, graphs = compiled(Scaled(), buckets=[8]), []
     x, w = torch.randn(4, 8, 16).transpose(0, 1), torch.randn(16, 16)
     torch._dynamo.mark_dynamic(x, 0)
@@ -287,7 +287,7 @@ def test_a_number_that_depends_on_a_dynamic_extent_is_left(f, operator):
 
 
 def test_a_group_norm_of_a_dynamic_batch():
-    """Its node has the batch's size as a number, too, which its row does not read."""
+    """Its node also has the batch size as a number, which its row does not read."""
     from mica.torch.program import Shapes, build
     x = torch.randn(3, 4, 6)
     torch._dynamo.mark_dynamic(x, 0)

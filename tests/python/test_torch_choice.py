@@ -59,7 +59,7 @@ def test_row_is_eager(case, tmp_path):
 
 
 def test_equal_elements_come_in_their_order(tmp_path):
-    """torch leaves open which of equal elements topk chooses."""
+    """torch does not define which of equal elements topk chooses."""
     ties = numbers()[1]
     program = program_of(graph_of(lambda t: list(t.topk(6)), (ties,)))
     values, places = interpreted(program, {"t_1": ties}, tmp_path)

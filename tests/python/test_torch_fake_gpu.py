@@ -1,4 +1,4 @@
-"""Programs from graphs as torch makes them for a GPU: tensors without elements stand for those there, so that it needs none."""
+"""Programs from graphs as torch makes them for a GPU: tensors without elements replace those on the GPU, so no GPU is needed."""
 import re
 
 import pytest
@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 @pytest.fixture
 def programs(monkeypatch):
-    """model, inputs -> what explain says, where all programs are taken unseen."""
+    """model, inputs -> the result of explain. All programs are taken without a measurement."""
     def take(region, bucket, real, taken):
         taken.text, taken.taken = region.build(bucket).text, True
     monkeypatch.setattr(mica.torch.region.Region, "compile", take)

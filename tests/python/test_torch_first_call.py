@@ -1,4 +1,4 @@
-"""The first call of a model: equal layers are judged once, the time is kept, and what became of it is said."""
+"""The first call of a model: equal layers are judged once, the time limit holds, and the result is reported."""
 import os
 import threading
 import time
@@ -24,7 +24,7 @@ def anew(tmp_path, monkeypatch):
 
 
 class Watch:
-    """In place of the clock, the search, Inductor and the race: counts them, and each takes the seconds that are told."""
+    """Replaces the clock, the search, Inductor and the race. Counts their calls; each takes a given number of seconds."""
 
     def __init__(self, monkeypatch, search=0.0, inductor_takes=0.0, wins=True, overshoot=1.0):
         self.now, self.searches, self.compilations, self.given, self.spent, self.beside = 0.0, [], 0, [], [], []
@@ -132,7 +132,7 @@ def test_a_search_that_nobody_waits_for_ends(monkeypatch, capsys, shown):
     seen, running = [], threading.Event()
     now = dict(stage="search", part=1, parts=1, states=0, pruned=0, verified=0, best_us=0.0, done=0.0)
 
-    def search(text, settings, progress, **_):  # tells how far it is, and is ended by what that raises
+    def search(text, settings, progress, **_):  # reports progress, and ends if that raises
         while True:
             progress(now)
             running.set()
@@ -230,7 +230,7 @@ def test_different_nodes_of_one_text_are_one_program(monkeypatch):
 
 
 def test_what_is_left_of_the_time_is_shared_by_texts_that_wait(monkeypatch):
-    """A copy of a program takes nothing from those that wait: behind a slow first one they share what is left."""
+    """A copy of a program takes no time from waiting programs. After a slow first one, these share the remaining time."""
     watch, w = Watch(monkeypatch, search=1000.0, overshoot=1.5), torch.randn(64, 64)
     monkeypatch.setattr(fuse, "bound_of", lambda program: 1.0)
 
@@ -253,7 +253,7 @@ def test_the_options_that_do_not_matter_judge_nothing_anew(monkeypatch):
     assert len(watch.searches) == 3
 
 
-# ---- what is said ----
+# ---- messages ----
 
 def test_five_lines(monkeypatch):
     Watch(monkeypatch)

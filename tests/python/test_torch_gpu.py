@@ -65,7 +65,7 @@ def test_model_is_eager(name, dtype):
 
 
 class Strided(nn.Module):
-    """Attention whose result has strides of its own, read by a program and by what is left (logcumsumexp)."""
+    """Attention whose result has other strides, read by a program and by a remaining operator (logcumsumexp)."""
 
     def forward(self, q, k, v):
         a = F.scaled_dot_product_attention(q * 2, k, v)

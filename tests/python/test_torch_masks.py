@@ -18,7 +18,7 @@ def qkv(rows=8):
 
 
 def shown(x):
-    """All positions, as models make masks of them that hide nothing."""
+    """A mask of all positions, as models make it if nothing is hidden."""
     at = torch.arange(x.shape[-2])
     return (at[:, None] >= 0).expand(x.shape[0], 1, -1, x.shape[-2])
 
@@ -78,7 +78,7 @@ def test_a_row_of_a_mask_is_no_causal_mask():
 
 
 def test_constants_that_are_no_masks_stay():
-    """Added booleans are ones. A result is no other name for an input."""
+    """Booleans are added as numbers 0 and 1. A result is not an alias of an input."""
     def f(x):
         return x + torch.ones(16, dtype=torch.bool), x + torch.zeros(16), (x * 2).relu()
     x = torch.randn(4, 16)
@@ -90,7 +90,7 @@ def test_constants_that_are_no_masks_stay():
 
 
 class Layers(nn.Module):
-    """Equal ones, of which each adds to what comes in; all read one mask."""
+    """Equal layers that each add to their input. All read one mask."""
 
     def __init__(self, n=4, d=16):
         super().__init__()

@@ -20,7 +20,7 @@ nn, F = torch.nn, torch.nn.functional
 
 @pytest.fixture(autouse=True)
 def anew():
-    """Programs of other tests are kept, what was said of their times is not."""
+    """Keeps programs of other tests, but not the verdicts on their times."""
     torch.manual_seed(0)
     torch.set_num_threads(2)
     mica.torch.library._regions.clear()
@@ -114,7 +114,7 @@ def test_pieces_are_eager():
 
 
 class Left(nn.Module):
-    """logcumsumexp is left; what it reads is a view of attention's result, whose strides are torch's own."""
+    """logcumsumexp is no part of a program. It reads a view of the result of attention, whose strides torch chooses."""
 
     def forward(self, q, k, v):
         a = F.scaled_dot_product_attention(q * 2, k, v)
@@ -161,7 +161,7 @@ def test_examples_have_the_strides_of_what_comes(monkeypatch):
 
 
 class SharedMask(nn.Module):
-    """Two attentions become two programs: what hides elements from a softmax of another program is no part of one."""
+    """Two attentions become two programs: a mask for a softmax of another program is no part of a program."""
 
     def forward(self, q, k, v, mask):
         bias = torch.zeros(8, 8).masked_fill(mask, -torch.inf)
@@ -345,10 +345,10 @@ def test_a_mask_is_not_cut_from_its_softmax():
         assert "matmul" in p.text and all(p.taken for p in e.programs), e
 
 
-# ---- what is faster ----
+# ---- races ----
 
 class Clock:
-    """In place of measure.race: who wins is said, by the number of operators of the program, or for the whole graph."""
+    """Replaces measure.race. The winner is given by the number of operators of the program, or for the whole graph."""
 
     def __init__(self, monkeypatch, faster, whole=True):
         self.faster, self.whole, self.races, self.operators = faster, whole, [], None
@@ -388,7 +388,7 @@ def test_what_is_not_faster_is_tried_in_parts(monkeypatch, caplog):
 
 
 def test_what_is_left_beside_what_is_taken_is_tried_in_parts(monkeypatch):
-    """Programs of earlier turns stand in the graph then."""
+    """The graph then contains programs of earlier rounds."""
     Clock(monkeypatch, lambda n: n != 7)
     model, inputs = models.MixtralExperts().eval(), (torch.randn(4, 32),)
     with torch.no_grad():
@@ -418,7 +418,7 @@ def test_nodes_that_are_put_back_are_those_of_this_graph(monkeypatch):
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 def test_the_rest_keeps_what_is_faster_as_a_whole(monkeypatch, mode):
-    """Each program is faster alone, all together with what is left are not; nothing of that is measured twice."""
+    """Each program is faster alone, but not all of them with the remaining nodes. Nothing is measured twice."""
     clock = Clock(monkeypatch, lambda n: True, whole=False)
     model, inputs = models.MixtralExperts().eval(), (torch.randn(4, 32),)
     with torch.no_grad():
@@ -433,7 +433,7 @@ def test_the_rest_keeps_what_is_faster_as_a_whole(monkeypatch, mode):
 
 
 def test_what_cannot_be_measured_as_a_whole_is_left(monkeypatch):
-    """As where a CUDA graph cannot capture what is left."""
+    """As if a CUDA graph cannot capture the remaining nodes."""
     clock, model, inputs = Clock(monkeypatch, lambda n: True), models.MixtralExperts().eval(), (torch.randn(4, 32),)
 
     def race(*a):
@@ -457,7 +457,7 @@ def test_times_are_those_of_the_mode(monkeypatch, more, graphs):
 
 
 def test_new_weights_are_seen_in_graphs():
-    """A captured CUDA graph reads the copy of a weight at its old place: it is made anew there."""
+    """A captured CUDA graph reads the copy of a weight at its old address, so a new copy is made there."""
     model, x = models.LoraLinear().eval(), torch.randn(8, 64)
     run = compiled(model, mode="reduce-overhead")
     with torch.no_grad():

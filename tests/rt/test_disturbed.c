@@ -61,7 +61,7 @@ static void enough_is_left(void **state)
   assert_int_equal(stretches_verdict(&one, 1, BEST, 1).why, DISTURBED_NOT);
 }
 
-// The cause that took the most time is told, and how much it was.
+// The message names the cause that took the most time, and its share.
 static void reasons(void **state)
 {
   (void)state;

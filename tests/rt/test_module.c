@@ -158,8 +158,8 @@ static const struct graph *expanded(struct arena *mem, const char *text)
   " S = matmul(matmul(X, Y), transpose(matmul(X, Z)))\n " rest " }"
 #define SHARP(scores) SCORES("return matmul(softmax(" scores ", dim=1), V)")
 
-// Scores in the thousands: a rounding of one is a factor of the result, which no program in bf16 has right. On smaller inputs it can be told
-// who is wrong, be it by a few parts in a hundred of the scores.
+// Scores in the thousands: one rounding multiplies the result by a factor, so every program in bf16 is wrong. On smaller inputs, a wrong program can
+// be identified even if scores differ by a few percent.
 static void rounding_is_no_mistake(void **state)
 {
   (void)state;
@@ -235,7 +235,7 @@ static void orders_of_factors_are_no_mistake(void **state)
   arena_close(&mem);
 }
 
-// Nothing is said of a check that was stopped, neither that it is right nor that it is wrong.
+// A stopped check reports neither that the program is right nor that it is wrong.
 static void a_stopped_check_says_nothing(void **state)
 {
   (void)state;

@@ -174,7 +174,7 @@ static void different_bits_are_told(void **state)
   module_close(m);
 }
 
-// ---- where they meet ----
+// ---- the exchange ----
 
 static const char sums[] = "program p {\n world 2\n A: f32[8] shard(0)\n return all_reduce(A)\n}";
 
@@ -298,7 +298,7 @@ static void wait_for_object(const char *name)
   fail_msg("rank 0 does not come");
 }
 
-// Several processes open rank 0 at the same moment, beside an object that was left: one has it, and the others are told so.
+// Several processes open rank 0 at the same time, and an object of an earlier process exists. One process gets the rank, and the others get an error.
 static void all_at_once(void **state)
 {
   (void)state;

@@ -16,7 +16,7 @@ static void fill(double *t, int quiet, double least)
   for (int i = 0; i < quiet; i++) t[i * 5 % CALLS + i / 4] = least * (1 + 0.005 * i);
 }
 
-// However many calls are disturbed, up to all but three, the same figure comes out; and two flattered ones do not change it.
+// The figure is the same as long as three calls are undisturbed. Two calls that are too fast do not change it.
 static void test_quiet(void **state)
 {
   (void)state;

@@ -92,7 +92,7 @@ static const struct graph *block_of(const struct graph *g)
   return NULL;
 }
 
-// ---- what the search says ------------------------------------------------------------------------------------------
+// ---- the messages of the search ------------------------------------------------------------------------------------------
 
 static void refuse(const struct row *r, const struct graph *g, const char *what, const char *why)
 {

@@ -117,7 +117,7 @@ void rules_check(void)
 
 // ---- without the oracle -------------------------------------------------------------------------------------------
 
-// Is g, which came in, what rule `expr` says it removes, and no cheaper than its representative?
+// Whether rule `expr` claims to remove g, and g, which was found, is no cheaper than its representative.
 static bool may_be_lost(const struct graph *p, const struct naive_graph *g, const struct naive *sized)
 {
   bool same = same_expression(p, g->g);

@@ -234,7 +234,7 @@ static void test_rewrites(void **state)
   }
 }
 
-// A graph that two kernels cannot make is told by the limit.
+// The message for a graph that two kernels cannot compute names the limit.
 static void test_limits(void **state)
 {
   (void)state;

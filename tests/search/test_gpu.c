@@ -230,7 +230,7 @@ static void test_model(void **state)
   assert_true(seconds(&t, shared, 264, 128) > 512 * mega / t.cache_bandwidth);
   // a launch is never free
   assert_true(seconds(&t, (struct search_term){0}, 1, 1) > t.launch);
-  // one block more than fills the device takes another turn
+  // one block more than the device can run at once starts another wave
   struct search_term work = {.compute = 132e-5, .again = 1};
   assert_true(seconds(&t, work, 132, 1) < seconds(&t, (struct search_term){.compute = 133e-5, .again = 1}, 133, 1) / 1.5);
   // tiles must fit: two stages of a ring, and what the smaller device has
@@ -238,7 +238,7 @@ static void test_model(void **state)
   assert_true(isinf(seconds(&t, (struct search_term){.ring = 120 * kilo, .again = mega}, 132, 8)));
   assert_true(isfinite(seconds(&t, (struct search_term){.ring = 120 * kilo, .again = mega}, 132, 1)));
   assert_true(isinf(seconds(&small, (struct search_term){.ring = 100 * kilo, .again = mega}, 132, 8)));
-  // what does not fit registers costs time, since schemes cut it anew or read it again; but there is an end
+  // data that exceed the registers cost time, since schemes retile them or read them again; the cost is bounded
   struct search_term long_rows = {.unique = 64 * mega, .again = 64 * mega, .registers = 140 * kilo}, wider = long_rows, widest = long_rows;
   wider.registers = 300 * kilo, widest.registers = 5 * mega;
   assert_true(seconds(&t, wider, 132, 1) > 1.2 * seconds(&t, long_rows, 132, 1) && seconds(&t, wider, 132, 1) < 2 * seconds(&t, long_rows, 132, 1));

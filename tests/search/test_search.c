@@ -246,7 +246,7 @@ static void test_most_cuts(void **state)
   assert_true(last[0] == last[1]);
 }
 
-// Sets of tensors that are not tried are told.
+// The message states that some sets of tensors were not tried.
 static void test_most_sets(void **state)
 {
   (void)state;
@@ -387,9 +387,9 @@ static int outside(struct arena *mem, const struct graph *p, const struct search
   return n;
 }
 
-// With a rule off nothing is found that is outside the space with it (up to the order of operands), nor anything
-// cheaper than what is found with it; and the other way round. Only four rules may remove what has no other form in the
-// space (rules.c says what), and that is never the cheapest; the oracle only what the axioms do not prove.
+// With a rule off, the search finds no graph outside of the space with the rule (up to the order of operands), and none cheaper; and the reverse.
+// Only four rules may remove graphs without another form in the space (rules.c lists them), and never the cheapest one. The oracle may only remove
+// graphs whose equality the axioms do not prove.
 static void test_rules_lose_nothing(void **state)
 {
   (void)state;

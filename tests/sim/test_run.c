@@ -44,7 +44,7 @@ static void transposed(void **state)
   tile_clean(&t);
   for (int i = 0; i < 50; i++)
     for (int j = 0; j < 70; j++) assert_true(tile_get(&t, "X", 70 * i + j) == tile_get(&t, "Y", 50 * j + i));
-  // a row of 33 words: no two lanes of a column meet in a bank
+  // a row of 33 words: no two lanes of a column access the same bank
   assert_int_equal(t.r.counts.wavefronts, t.r.counts.wavefronts_least);
   assert_int_equal(t.r.counts.bytes[MEM_GL][0][2], 50 * 70 * 4);
   assert_int_equal(t.r.blocks, 6);

@@ -173,7 +173,7 @@ static const struct graph *flat(struct arena *mem, const char *name, const struc
   return f;
 }
 
-// Thread graphs that the rules make can be undone, and hand-written thread graphs are the block operators that they stand for.
+// Thread graphs made by the rules can be undone. Hand-written thread graphs equal the block operators that they represent.
 static void flat_graphs_compute_the_same(void **state)
 {
   (void)state;

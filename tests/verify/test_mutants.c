@@ -113,7 +113,7 @@ static bool equal_on_reals(struct arena *mem, const struct tally *t, const struc
   return true;
 }
 
-// One of so many mutants is judged.
+// One mutant of this number is judged.
 static int step(void) { return quick_step(4) * thinned(3); }
 
 // ---- one mutant ----

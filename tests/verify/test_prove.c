@@ -392,7 +392,7 @@ static void test_certificate(void **state)
   arena_close(&mem);
 }
 
-// How a loop cuts a sum says nothing of the scale of a maximum in it: all numbers of iterations have the same normal form.
+// The division of a sum by a loop does not change the scale of a maximum in it: all numbers of iterations have the same normal form.
 static void test_iterations(void **state)
 {
   (void)state;
