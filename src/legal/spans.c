@@ -15,6 +15,7 @@ static const double LOWEST_HIDDEN = -1e3; // the exponent of a hidden element is
 struct span_mask {       // tiles and nodes of a block graph
   int keep, tile, shown; // keep(x, shown): shown is a condition on the tile
   bool adds;             // x also depends on the tile only: numbers that are added to a score. Otherwise x is the score
+  bool weighs;           // exponentials are multiplied by the condition
   bool *made;            // by tile: whether it depends on that tile and constants only
 };
 
@@ -53,12 +54,15 @@ static bool vanishes(const struct graph *b, int t, int keep)
 }
 
 // Whether every other reader of the condition multiplies it by an exponential that is 0 where the condition is 0, in rows with shown elements.
-static bool only_weighs(const struct graph *b, const struct span_mask *m)
+static bool only_weighs(const struct graph *b, struct span_mask *m)
 {
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
-    for (int k = 0; k < n->nin && n->op != OP_ITER && i != m->keep && !(n->nout && m->made[n->out]); k++)
-      if (n->in[k] == m->shown && (n->op != OP_MUL || !vanishes(b, n->in[1 - k], m->keep))) return false;
+    for (int k = 0; k < n->nin && n->op != OP_ITER && i != m->keep && !(n->nout && m->made[n->out]); k++) {
+      if (n->in[k] != m->shown) continue;
+      if (n->op != OP_MUL || !vanishes(b, n->in[1 - k], m->keep)) return false;
+      m->weighs = true;
+    }
   }
   return true;
 }
@@ -78,7 +82,7 @@ static bool find(struct arena *mem, const struct graph *g, const struct node *ne
   for (int i = 0; b && i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     if (n->op != OP_KEEP || n->a.scalar > LOWEST_SHOWN || !is_condition(b, n->in[1])) continue;
-    *m = (struct span_mask){i, -1, n->in[1], false, NEWS(mem, bool, b->ntensors)};
+    *m = (struct span_mask){.keep = i, .tile = -1, .shown = n->in[1], .made = NEWS(mem, bool, b->ntensors)};
     if (!made_of_one(b, n->in[1], m) || m->tile < 0) continue;
     m->adds = made_of_one(b, n->out, m);
     for (int t = 0; t < b->ntensors && !m->adds; t++) m->made[t] = false;
@@ -186,6 +190,7 @@ static int narrow(struct block_rewriting *r, const struct spanning *s)
     score = block_add(b, OP_KEEP, 2, (int[]){tile[keep->in[0]], shown}, &keep->a, NOWHERE);
   }
   tile[keep->out] = block_add(b, OP_KEEP, 2, (int[]){score, inside}, &keep->a, NOWHERE);
+  if (!m->weighs) return b->status;
   repeat.dim = from->tensors[m->tile].shape.n - 1, repeat.times = from->tensors[m->tile].shape.d[repeat.dim];
   tile[m->shown] = map(b, OP_LESS, span[FIRST], span[BEHIND]);
   if (repeat.times > 1) tile[m->shown] = block_add(b, OP_REPEAT, 1, &tile[m->shown], &repeat, NOWHERE);
