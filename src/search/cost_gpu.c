@@ -21,7 +21,8 @@ static const double BARRIER = 2e-8;                         // seconds: waiting 
 static const double PRODUCT = 5e-8, PRODUCT_STEP = 4e-9;    // latency of a product's first result, and of each 16 of its depth
 static const double NEXT = 1e-6, MANY_TURNS = 4;            // seconds that a block after the first wave adds; for that many waves
 static const double FOLD = 6e-8, PASS = 5e-9;
-static const double PART = 1e-8; // seconds for each partial sum beside products: few fragments are loaded at a time
+static const double COMPUTED = 1e-6; // seconds: a right operand that the block computes passes through shared memory before the product
+static const double PART = 1e-8;     // seconds for each partial sum beside products: few fragments are loaded at a time
 
 static const double WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // achieved share of the peak rates
 static const double SECTOR = 32, LINE = 128;                 // least size and preferred size of a memory access in bytes
@@ -96,10 +97,10 @@ static struct search_term load_term(const struct model *m, const struct work *w,
   return x;
 }
 
-// Seconds of a multiprocessor for one product of tiles, with the faster instruction and order of operands.
-static double product_seconds(const struct target *t, double rows, double cols, double k)
+// Seconds of a multiprocessor for one product of tiles, with the faster instruction and order of operands. wgmma needs an operand that is loaded.
+static double product_seconds(const struct target *t, bool computed, double rows, double cols, double k)
 {
-  const bool warpgroups = t->can & CAN_WGMMA;
+  const bool warpgroups = t->can & CAN_WGMMA && !computed;
   double rate = t->flops / t->cores, by_warps = rate * t->mma, least = INFINITY;
   double shared = t->shared_width * t->vector_rate / t->cores / t->lanes; // bytes/s
   for (int turn = 0; turn < 2; turn++) {
@@ -118,11 +119,12 @@ static struct search_term product_term(const struct model *m, const struct work 
   double k = pad((double)size_of(z, w->over), 16), batch = (double)size_of(z, w->batch), turns = turns_of(w, z);
   double rows = (double)size_of(z, w->rows), cols = (double)size_of(z, w->cols);
   double area = fmin(pad(rows, 16) * pad(cols, 8), pad(rows, 8) * pad(cols, 16));
-  double all = turns * (double)z->blocks * batch * product_seconds(m->t, rows, cols, k);
+  double all = turns * (double)z->blocks * batch * product_seconds(m->t, w->computed, rows, cols, k);
   return (struct search_term){.compute = all,
                               .once = w->looped ? 0 : all,
                               .registers = 4 * batch * area + PRODUCT_REGISTERS,
-                              .steps = turns * (PRODUCT + PRODUCT_STEP * k / 16)};
+                              .steps = turns * (PRODUCT + PRODUCT_STEP * k / 16),
+                              .passed = w->computed ? turns : 0};
 }
 
 static struct search_term pass_term(const struct model *m, const struct work *w, const struct sizes *z)
@@ -184,7 +186,8 @@ static double kernel_seconds(const struct model *m, const struct search_term *su
   double moved = fmax(memory, cache), longest = fmax(moved, fmax(work, wait)), beside = fmax(1, fmin(hold, blocks / cores));
   double over = sqrt(fmax(1, sum->registers / BLOCK_REGISTERS)); // schemes retile rows of products, and read long rows again
   double show = fmax(OVERLAP, ALONE / (beside * stages)), alone = fmax(0, fmax(OVERLAP, ALONE / beside) - show) * sum->once / blocks * most;
-  return t->launch + START + over * longest + show * (moved + work + wait - longest) + alone + NEXT * fmin(turns - 1, MANY_TURNS);
+  double others = COMPUTED * sum->passed * turns + NEXT * fmin(turns - 1, MANY_TURNS);
+  return t->launch + START + over * longest + show * (moved + work + wait - longest) + alone + others;
 }
 
 // A product by the vendor's library, or an operator as a separate kernel.

@@ -232,6 +232,7 @@ struct table { // all values of one schedule
   int nwork;         // of work_open: number of kinds of work that occur
   struct work *work;
   int *load_work, *save_work, *deriv_work; // the kind of work that loads a device tensor, saves a value, computes a derivation
+  int *computed_work;                      // the kind of work of a product of which the block computes both operands
 };
 struct worker { // data of one thread
   int id;
@@ -351,11 +352,11 @@ struct work {                                                     // of one valu
   double ops;                                                     // PASS: operations an element
   mask stored;                                                    // the tile that is filled
   mask over, batch, rows, cols;                                   // PRODUCT; PASS: rows are the elements that are visited, SAVE: that are written
-  int kind, device;                                               // PRODUCT; PASS: rows are the elements that are read, SAVE: that are written
+  int kind, device;                                               // device: what LOAD reads
   int looped;                                                     // whether it is repeated in each iteration
   int elem;                                                       // bytes of an element of the tile; 0: no tile is filled
-  int16_t feeds, folds; // only if the rules have `feeds`. LOAD: a product reads the tile; PASS: elements are summed
-  int16_t pairs, spare; // PRODUCT: the second operand is in bf16
+  int16_t feeds, folds;    // only if the rules have `feeds`. LOAD: a product reads the tile; PASS: elements are summed
+  int16_t pairs, computed; // PRODUCT: the second operand is in bf16; the block computes both operands
 };
 enum { MAX_ROOTS = 6 };
 struct works { // works of a kernel, in the order of its values
@@ -391,6 +392,7 @@ struct search_term { // the contribution of some work to a kernel's cost for giv
   double steps;      // seconds that a block waits for its own results: barriers, consecutive products
   double once;       // the part of compute and streams that is outside of the loop
   double parts;      // partial sums that are read one after another, except the first
+  double passed;     // GPU: tiles that a block computes for products, over all iterations
 };
 struct cost_rules { // rules of a kind of target
   struct search_term (*term)(const struct model *m, const struct work *w, const struct sizes *z);
@@ -414,6 +416,7 @@ static inline void cost_add(struct search_term *sum, const struct search_term *x
 {
   sum->compute += x->compute, sum->unique += x->unique, sum->again += x->again, sum->streams += x->streams;
   sum->tile += x->tile, sum->ring += x->ring, sum->registers += x->registers, sum->steps += x->steps, sum->once += x->once, sum->parts += x->parts;
+  sum->passed += x->passed;
 }
 // Sizes as the cost model counts them. Returns a factor, slightly above 1, that orders sizes of equal cost.
 double cost_sizes(const struct model *m, const struct table *t, const struct sizes *z, struct sizes *paid);

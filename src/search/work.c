@@ -81,26 +81,48 @@ void work_open(struct arena *mem, const struct model *m, struct table *t)
 {
   struct arena scratch = {0};
   struct index x = {.n = 64};
-  while (x.n < 4 * (t->n + t->nd)) x.n *= 2;
+  while (x.n < 4 * (t->n + 2 * t->nd)) x.n *= 2;
   x.slot = NEWS(&scratch, int, x.n);
-  struct work *found = t->work = NEWS(&scratch, struct work, 2 * t->n + t->nd);
+  struct work *found = t->work = NEWS(&scratch, struct work, 2 * (t->n + t->nd));
   t->load_work = NEWS(mem, int, t->n), t->save_work = NEWS(mem, int, t->n), t->deriv_work = NEWS(mem, int, t->nd);
+  t->computed_work = NEWS(mem, int, t->nd);
   const bool *feeds = fed(&scratch, m, t);
   t->nwork = 0;
   for (int i = 0; i < t->n; i++) {
     const struct search_value *v = &t->v[i];
     if (v->leaf >= 0) t->load_work[i] = intern(t, &x, load_work(m, v, feeds[i]));
     t->save_work[i] = intern(t, &x, (struct work){.kind = WORK_SAVE, .rows = v->has});
-    for (int k = v->der; k >= 0; k = t->d[k].next)
-      t->deriv_work[k] = intern(t, &x, t->d[k].op == OP_MATMUL ? product_work(m, t, v, &t->d[k]) : pass_work(m, t, v, &t->d[k]));
+    for (int k = v->der; k >= 0; k = t->d[k].next) {
+      const bool multiplies = t->d[k].op == OP_MATMUL;
+      struct work w = multiplies ? product_work(m, t, v, &t->d[k]) : pass_work(m, t, v, &t->d[k]);
+      t->deriv_work[k] = t->computed_work[k] = intern(t, &x, w);
+      if (!multiplies || !cost_rules(m->t)->feeds) continue;
+      w.computed = true;
+      t->computed_work[k] = intern(t, &x, w);
+    }
   }
   t->work = arena_copy(mem, found, sizeof *found * (size_t)t->nwork);
   arena_close(&scratch);
 }
 
+static bool loads(const struct pick *p, int value)
+{
+  for (int i = 0; i < p->n && p->deriv[i] < 0; i++) // leaves come first
+    if (p->value[i] == value) return true;
+  return false;
+}
+
+static int work_at(const struct table *t, const struct pick *p, int i)
+{
+  const int k = p->deriv[i];
+  if (k < 0) return t->load_work[p->value[i]];
+  if (t->deriv_work[k] == t->computed_work[k] || loads(p, t->d[k].a) || loads(p, t->d[k].b)) return t->deriv_work[k];
+  return t->computed_work[k];
+}
+
 void work_of(const struct table *t, const struct pick *p, const int *roots, int nroots, struct works *w)
 {
   w->n = 0;
-  for (int i = 0; i < p->n; i++) w->id[w->n++] = p->deriv[i] < 0 ? t->load_work[p->value[i]] : t->deriv_work[p->deriv[i]];
+  for (int i = 0; i < p->n; i++) w->id[w->n++] = work_at(t, p, i);
   for (int i = 0; i < nroots; i++) w->id[w->n++] = t->save_work[roots[i]];
 }
