@@ -134,6 +134,8 @@ void nest_finish(struct nest *f);                 // splits, drops extents of 1,
 
 // nest_print.c. threads > 0: the nest is a whole kernel, and its loops are divided over threads.
 void nest_print(struct str *s, int depth, struct nest *f, int threads);
+// A statement of a block. threads > 0: they may share its rows if these are few and long.
+void nest_print_shared(struct str *s, int depth, struct nest *f, int threads);
 
 // ---- gen_stages.c ----------------------------------------------------------------------------------------------
 
@@ -165,13 +167,14 @@ struct block {
   int names_cap;
   int depth, now; // of the block's statements; index of the node being emitted
   int64_t iterations;
+  int threads;      // number of threads that share the rows of its statements; 0: one thread computes a block
   bool wants_first; // a statement tests whether this is the first iteration
   struct err *e;
 };
 
 // Prints the statements of one block; x0, x1, x2 are the grid indices, l0 .. l3 become the loop's.
 int block_print(struct arena *mem, const struct graph *above, const struct node *kernel, const struct place *from, const struct view *to, int depth,
-                struct str *s, int64_t *scratch, struct err *e);
+                int threads, struct str *s, int64_t *scratch, struct err *e);
 
 // ---- gen_hidden.c ----
 int hidden_condition(const struct graph *g);                 // the condition that may mask whole iterations, which then change nothing; -1: none

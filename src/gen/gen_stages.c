@@ -148,10 +148,11 @@ static void assemble(struct block *b, struct str *s)
 }
 
 int block_print(struct arena *mem, const struct graph *above, const struct node *kernel, const struct place *from, const struct view *to, int depth,
-                struct str *s, int64_t *scratch, struct err *e)
+                int threads, struct str *s, int64_t *scratch, struct err *e)
 {
   const struct graph *g = kernel->sub;
-  struct block b = {.mem = mem, .above = above, .kernel = kernel, .g = g, .from = from, .to = to, .depth = depth, .space.mem = mem, .e = e};
+  struct block b = {.mem = mem, .above = above, .kernel = kernel, .g = g, .from = from, .to = to, .depth = depth, .threads = threads};
+  b.space.mem = mem, b.e = e;
   b.place = NEWS(mem, struct place, g->ntensors), b.operand = NEWS(mem, struct place, g->ntensors);
   b.loads = NEWS(mem, int, g->ntensors), b.done = NEWS(mem, bool, g->nnodes), b.root = NEWS(mem, bool, g->nnodes),
   b.order = NEWS(mem, int, g->nnodes);

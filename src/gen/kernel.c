@@ -16,14 +16,14 @@ static const char *schedule(const struct kernel *k)
 }
 
 // Loops over the grid axes that have more than one block.
-static void grid_loops(const struct kernel *k, struct str *s, int depth)
+static void grid_loops(const struct kernel *k, struct str *s, int depth, bool many)
 {
   const struct graph *g = k->n->sub;
   int loops = 0;
   for (int i = 0; i < g->ngrid; i++) loops += g->grid[i] > 1;
   for (int i = 0; i < g->ngrid; i++)
     if (g->grid[i] == 1) line(s, depth, "const ptrdiff_t x%d = 0;", i), line(s, depth, "(void)x%d;", i);
-  if (loops) line(s, depth, "#pragma omp for schedule(%s)%s", schedule(k), loops == 3 ? " collapse(3)" : loops == 2 ? " collapse(2)" : "");
+  if (loops && many) line(s, depth, "#pragma omp for schedule(%s)%s", schedule(k), loops == 3 ? " collapse(3)" : loops == 2 ? " collapse(2)" : "");
   for (int i = 0; i < g->ngrid; i++)
     if (g->grid[i] > 1) line(s, depth++, "for (ptrdiff_t x%d = 0; x%d < %lld; x%d++)", i, i, (long long)g->grid[i], i);
 }
@@ -41,19 +41,32 @@ static bool flags(const struct kernel *k, struct str *s)
   return any;
 }
 
+// Whether blocks run one after the other, and threads share the rows of each of their statements: there are fewer blocks than threads, and statements are
+// loops over tiles.
+static bool shares_rows(const struct kernel *k)
+{
+  const struct graph *g = k->n->sub;
+  bool loops = graph_blocks(g) < k->threads && graph_iterations(g) == 1;
+  for (int i = 0; i < g->nnodes && loops; i++) {
+    const enum rule r = op_rows[g->nodes[i].op].rule;
+    loops = r == RULE_IO || r == RULE_CONST || r == RULE_MAP || r == RULE_REDUCE || r == RULE_GRAPH;
+  }
+  return loops;
+}
+
 int kernel_print(struct kernel *k, struct str *s, struct err *e)
 {
   const struct graph *g = k->n->sub;
   struct str body = {0};
-  bool many = graph_blocks(g) > 1;
+  const bool shared = shares_rows(k), many = graph_blocks(g) > 1 && !shared;
   int depth = many ? 2 : 1, loops = 0;
   for (int i = 0; i < g->ngrid; i++) loops += g->grid[i] > 1;
-  int status = block_print(k->mem, k->g, k->n, k->in, k->out, depth + loops, &body, &k->scratch, e);
+  int status = block_print(k->mem, k->g, k->n, k->in, k->out, depth + loops, shared ? k->threads : 0, &body, &k->scratch, e);
   if (!status) {
     bool past = flags(k, s);
     if (many) line(s, 0, "#pragma omp parallel num_threads(MICA_THREADS)"), line(s, 1, "{");
     if (k->scratch) line(s, depth, "float *const scratch = memory + %lld * M_THREAD;", (long long)k->scratch / 4);
-    grid_loops(k, s, depth);
+    grid_loops(k, s, depth, many);
     line(s, depth + loops - 1, "{");
     str_raw(s, str_text(&body), body.n);
     line(s, depth + loops - 1, "}");

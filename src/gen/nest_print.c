@@ -3,8 +3,9 @@
 // combines into memory, row by row. In a nest that is a whole kernel, dimensions that are not reduced come first and are divided over threads.
 #include "gen/nest_print.h"
 
-enum { CHUNK = 1024, TINY = 1 << 14 }; // CHUNK: most elements of a thread's piece of a row; TINY: up to this number of elements, one thread is enough
-enum { LONG = 256 };                   // rows of at least this length get aligned stores
+enum { CHUNK = 1024, TINY = 1 << 14 };      // CHUNK: most elements of a thread's piece of a row; TINY: up to this number of elements, one thread is enough
+enum { LONG = 256 };                        // rows of at least this length get aligned stores
+enum { PIECE = 1 << 12, SHARED = 1 << 18 }; // PIECE: least elements of a piece of a shared row; SHARED: least elements of a nest whose rows are shared
 
 static bool folds_row(const struct nest *f, const struct sink *k) { return k->fold != FOLD_NONE && k->red[last_dim(f)]; }
 static bool folds_memory(const struct nest *f, const struct sink *k) { return k->fold != FOLD_NONE && !k->red[last_dim(f)]; }
@@ -35,13 +36,15 @@ static void print_values(const struct gen_printer *p, int depth, bool inner)
   }
 }
 
-// The neutral value of a reduction as a vector, a number and text; the operation on two values; the operation over the lanes of a vector.
+// The neutral value of a reduction as a vector, a number and text; the operation on two values; the operation over the lanes of a vector; the operation
+// into memory; the operation on s and the value of the next piece of a row.
 static const struct {
-  const char *vector, *text, *both, *lanes, *into;
+  const char *vector, *text, *both, *lanes, *into, *one;
   double number;
-} fold_words[] = {[FOLD_SUM] = {"{0}", "0", "%s + %s", "m_hsum(%s)", "*(%s) += s%d;", 0},
-                  [FOLD_MAX] = {"m_splat(-INFINITY)", "-INFINITY", "m_max(%s, %s)", "m_hmax(%s)", NULL, -(double)__builtin_inf()},
-                  [FOLD_PROD] = {"m_splat(1)", "1", "%s * %s", "m_hprod(%s)", "*(%s) *= s%d;", 1}};
+} fold_words[] = {
+    [FOLD_SUM] = {"{0}", "0", "%s + %s", "m_hsum(%s)", "*(%s) += s%d;", "s + (%s)[k]", 0},
+    [FOLD_MAX] = {"m_splat(-INFINITY)", "-INFINITY", "m_max(%s, %s)", "m_hmax(%s)", NULL, "m_max1(s, (%s)[k])", -(double)__builtin_inf()},
+    [FOLD_PROD] = {"m_splat(1)", "1", "%s * %s", "m_hprod(%s)", "*(%s) *= s%d;", "s * (%s)[k]", 1}};
 
 static const char *both(const struct gen_printer *p, const struct sink *k, const char *a, const char *b)
 {
@@ -130,24 +133,32 @@ static void print_row(struct gen_printer *p, int depth)
   bool ragged = !p->bound || p->bound % 16 || p->whole, whole = !p->bound || p->bound >= 4;
   print_values(p, depth, false);
   if (!works_inside(f)) return;
+  const int unroll = p->unroll;
   if (ragged) line(s, depth, "ptrdiff_t j = 0;");
   if (p->whole) print_head(p, depth, p->whole);
-  if (whole && p->unroll > 1) {
-    line(s, depth, "for (ptrdiff_t k = 0; k < %s; k += %d * M_W)", bound, p->unroll);
+  if (whole && unroll > 1) {
+    if (ragged)
+      line(s, depth, "for (ptrdiff_t k = 0; k + %d * M_W <= %s; k += %d * M_W, j = k)", unroll, bound, unroll);
+    else
+      line(s, depth, "for (ptrdiff_t k = 0; k < %s; k += %d * M_W)", bound, unroll);
     line(s, depth + 1, "M_UNROLL");
-    line(s, depth + 1, "for (int u = 0; u < %d; u++) {", p->unroll);
+    line(s, depth + 1, "for (int u = 0; u < %d; u++) {", unroll);
     line(s, depth + 2, "const ptrdiff_t j = k + u * M_W;");
     print_body(p, depth + 2);
     line(s, depth + 1, "}");
-  } else if (whole) {
+  }
+  p->unroll = 1; // of what is left
+  if (whole && (unroll == 1 || ragged)) {
     line(s, depth, ragged ? "for (; j + M_W <= %s; j += M_W) {" : "for (ptrdiff_t j = 0; j < %s; j += M_W) {", bound);
     print_body(p, depth + 1);
     line(s, depth, "}");
   }
-  if (!ragged) return;
-  line(s, depth, "if (j < %s) {", bound);
-  print_part(p, depth + 1, arena_printf(f->mem, "(int)(%s - j)", bound));
-  line(s, depth, "}");
+  if (ragged) {
+    line(s, depth, "if (j < %s) {", bound);
+    print_part(p, depth + 1, arena_printf(f->mem, "(int)(%s - j)", bound));
+    line(s, depth, "}");
+  }
+  p->unroll = unroll;
 }
 
 // Before loop l: declares registers of the reductions that start there.
@@ -304,34 +315,6 @@ static void print_shared_fold(struct gen_printer *p, int depth, int outer)
   print_loops(&q, last_dim(&out), depth);
 }
 
-static void print_threads(struct gen_printer *p, int depth)
-{
-  struct nest *f = p->f;
-  int outer = threads_first(f), loops = 0;
-  int64_t blocks = 1;
-  for (int i = 0; i < outer; i++) blocks *= f->d[i];
-  bool folds = folds_memory(f, &f->sinks[0]);
-  p->chunk = chunk_of(p, blocks, folds);
-  int64_t row = f->d[last_dim(f)];
-  if (p->chunk) p->bound = row % p->chunk ? 0 : p->chunk;
-  loops = outer + (p->chunk != 0);
-  if (loops && p->total > TINY)
-    line(p->s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) schedule(static)%s",
-         loops > 1 ? arena_printf(f->mem, " collapse(%d)", loops) : "");
-  for (int i = 0; i < outer; i++) line(p->s, depth + i, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", i, i, (long long)f->d[i], i);
-  int in = depth + loops;
-  if (p->chunk) line(p->s, in - 1, "for (ptrdiff_t c = 0; c < %lld; c += %lld)", (long long)row, (long long)p->chunk);
-  line(p->s, in - 1, "{");
-  if (p->chunk && !p->bound)
-    line(p->s, in, "const ptrdiff_t m = c + %lld <= %lld ? %lld : %lld;", (long long)p->chunk, (long long)row, (long long)p->chunk,
-         (long long)(row % p->chunk));
-  if (folds)
-    print_shared_fold(p, in, outer);
-  else
-    print_loops(p, outer, in);
-  line(p->s, in - 1, "}");
-}
-
 static int unroll_of(const struct nest *f, int64_t bound)
 {
   bool fold = false;
@@ -339,13 +322,143 @@ static int unroll_of(const struct nest *f, int64_t bound)
   return !fold || bound % 32 ? 1 : bound % 64 ? 2 : 4;
 }
 
+// The number of pieces into which threads cut the rows of a nest. 1: none, as rows are enough for the threads, or short, or one number of a row needs all
+// of it.
+static int64_t pieces_of(const struct gen_printer *p, int64_t rows)
+{
+  const struct nest *f = p->f;
+  bool folds = false;
+  if (rows >= 4 * p->threads || p->total < SHARED) return 1;
+  for (int i = 0; i < f->nsinks; i++) {
+    const struct sink *k = &f->sinks[i];
+    if (folds_row(f, k) ? k->add || folds_outside(f, k) : !k->to.s[last_dim(f)]) return 1;
+    folds |= folds_row(f, k);
+  }
+  return folds || p->inside ? MAX(1, MIN(p->threads, f->d[last_dim(f)] / PIECE)) : 1;
+}
+
+static void print_rows(const struct gen_printer *p, int depth, int outer)
+{
+  const struct nest *f = p->f;
+  for (int i = 0; i < outer; i++) line(p->s, depth + i, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", i, i, (long long)f->d[i], i);
+}
+
+static void print_parallel(const struct gen_printer *p, int loops)
+{
+  if (!loops || p->total <= TINY) return;
+  const char *collapse = loops > 1 ? arena_printf(p->f->mem, " collapse(%d)", loops) : "";
+  line(p->s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) schedule(static)%s", collapse);
+}
+
+static void print_cut(const struct gen_printer *p, int depth, int64_t row)
+{
+  line(p->s, depth - 1, "for (ptrdiff_t c = 0; c < %lld; c += %lld)", (long long)row, (long long)p->chunk);
+  line(p->s, depth - 1, "{");
+  if (!p->bound)
+    line(p->s, depth, "const ptrdiff_t m = c + %lld <= %lld ? %lld : %lld;", (long long)p->chunk, (long long)row, (long long)p->chunk,
+         (long long)(row % p->chunk));
+}
+
+// One number for each row, from those of its pieces.
+static void print_meeting(const struct gen_printer *p, int depth, int i, const struct operand *part, int64_t pieces)
+{
+  const struct nest *f = p->f;
+  const struct sink *k = &f->sinks[i];
+  const char *first = nest_address(p, part, false);
+  int in = depth;
+  for (int l = 0; l < last_dim(f); l++)
+    if (!k->red[l]) line(p->s, in++, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", l, l, (long long)f->d[l], l);
+  line(p->s, in, "{");
+  line(p->s, in + 1, "float s = *(%s);", first);
+  line(p->s, in + 1, "for (int k = 1; k < %lld; k++) s = %s;", (long long)pieces, arena_printf(f->mem, fold_words[k->fold].one, first));
+  if (k->scale != 1) line(p->s, in + 1, "s *= (float)%s;", number(f->mem, k->scale));
+  line(p->s, in + 1, "%s(%s, 1, m_splat(s));", nest_storen(f->mem, k->to.dtype), nest_address(p, &k->to, false));
+  line(p->s, in, "}");
+}
+
+// Threads take pieces of long rows, and reduce each to a number of its own. One thread combines these in the order of the pieces, so the result does not
+// depend on which thread is faster.
+static void print_pieces(struct gen_printer *p, int depth, int64_t pieces)
+{
+  struct nest *f = p->f, cut = *f;
+  const int64_t row = f->d[last_dim(f)];
+  struct gen_printer q = *p;
+  struct operand *part = NEWS(f->mem, struct operand, f->nsinks);
+  cut.sinks = arena_copy(f->mem, f->sinks, sizeof *f->sinks * (size_t)f->nsinks);
+  q.f = &cut, q.threads = 0, q.chunk = (row / pieces + 63) / 64 * 64, pieces = (row + q.chunk - 1) / q.chunk;
+  q.bound = row % q.chunk ? 0 : q.chunk, q.unroll = unroll_of(&cut, q.bound);
+  line(p->s, depth, "{");
+  for (int i = 0; i < f->nsinks; i++) {
+    struct sink *k = &cut.sinks[i];
+    if (!k->add && folds_memory(f, k)) print_neutral(p, depth + 1, k);
+    if (!folds_row(f, k)) continue;
+    int64_t n = pieces;
+    part[i] = (struct operand){arena_printf(f->mem, "part%d", i), F32, {0}, -1, .local = true};
+    for (int l = last_dim(f) - 1; l >= 0; l--)
+      if (!k->red[l]) part[i].s[l] = n, n *= f->d[l];
+    line(p->s, depth + 1, "float part%d[%lld];", i, (long long)n);
+    k->to = part[i], k->scale = 1;
+    k->to.ptr = arena_printf(f->mem, "part%d + c / %lld", i, (long long)q.chunk);
+  }
+  print_parallel(p, 1);
+  print_cut(&q, depth + 2, row);
+  print_loops(&q, 0, depth + 2);
+  line(p->s, depth + 1, "}");
+  for (int i = 0; i < f->nsinks; i++)
+    if (folds_row(f, &f->sinks[i])) print_meeting(p, depth + 1, i, &part[i], pieces);
+  line(p->s, depth, "}");
+}
+
+static void print_threads(struct gen_printer *p, int depth)
+{
+  struct nest *f = p->f;
+  int outer = threads_first(f), loops = 0;
+  int64_t blocks = 1;
+  for (int i = 0; i < outer; i++) blocks *= f->d[i];
+  const int64_t pieces = pieces_of(p, blocks);
+  if (pieces > 1) {
+    print_pieces(p, depth, pieces);
+    return;
+  }
+  bool folds = folds_memory(f, &f->sinks[0]);
+  p->chunk = chunk_of(p, blocks, folds);
+  int64_t row = f->d[last_dim(f)];
+  if (p->chunk) p->bound = row % p->chunk ? 0 : p->chunk;
+  loops = outer + (p->chunk != 0);
+  print_parallel(p, loops);
+  print_rows(p, depth, outer);
+  int in = depth + loops;
+  if (p->chunk)
+    print_cut(p, in, row);
+  else
+    line(p->s, in - 1, "{");
+  if (folds)
+    print_shared_fold(p, in, outer);
+  else
+    print_loops(p, outer, in);
+  line(p->s, in - 1, "}");
+}
+
 void nest_print(struct str *s, int depth, struct nest *f, int threads)
 {
-  struct gen_printer p = {s, f, depth, 1, threads, 1, 0, f->d[last_dim(f)], false, NULL};
+  struct gen_printer p = {s, f, depth, 1, threads, 1, 0, f->d[last_dim(f)], false, false, NULL};
   for (int i = 0; i < f->n; i++) p.total *= f->d[i];
   p.unroll = unroll_of(f, p.bound);
   if (threads)
     print_threads(&p, depth);
+  else
+    print_inside(&p, depth);
+}
+
+void nest_print_shared(struct str *s, int depth, struct nest *f, int threads)
+{
+  struct gen_printer p = {s, f, depth, 1, threads, 1, 0, f->d[last_dim(f)], false, true, NULL};
+  for (int i = 0; i < f->n; i++) p.total *= f->d[i];
+  p.unroll = unroll_of(f, p.bound);
+  const int64_t pieces = threads ? pieces_of(&p, p.total / f->d[last_dim(f)]) : 1;
+  p.threads = 0;
+  if (pieces > 1)
+    print_pieces(&p, depth, pieces);
   else
     print_inside(&p, depth);
 }

@@ -11,6 +11,7 @@ struct gen_printer {
   int64_t total, chunk;        // chunk: length of the pieces of the innermost dimension; 0: it is not divided
   int64_t bound;               // extent of the innermost loop if it is constant
   bool rest;                   // printing the masked remainder of a row
+  bool inside;                 // the nest is a statement of a block whose rows threads share
   const struct operand *whole; // operand whose vectors are aligned for non-temporal stores, or NULL
 };
 

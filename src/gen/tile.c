@@ -64,7 +64,7 @@ void tile_use(struct block *b, const struct view *v, enum stage st)
 void tile_print(struct block *b, struct nest *f, enum stage st)
 {
   nest_finish(f);
-  nest_print(&b->text[st], depth_of(b, st), f, 0);
+  nest_print_shared(&b->text[st], depth_of(b, st), f, b->threads);
 }
 
 static int unit_dim(const struct view *v)

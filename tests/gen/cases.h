@@ -139,6 +139,11 @@ static const struct {
      "graph g { X: f32[6, 4, 37]\n"
      "Y, Z = block(x=3, y=2) { x = iter(X, imap={x:0, y:1})\n p = prod(x, dim=2)\n save(softplus(p) - min(x, dim=2), omap={x:0, y:1})\n"
      "  save(prod(x * 0.5, dim=1), omap={x:0, y:2}) }\n return Y, Z }"},
+    {"rows_in_pieces", "graph g { X: f32[1, 300007]\n Y: f32[3, 100003]\n H: f16[2, 150000]\n"
+                       "A = block() { x = iter(X)\n e = exp(x - max(x, dim=1))\n save(e / sum(e, dim=1)) }\n"
+                       "B, C, D = block() { y = iter(Y)\n z = y - mean(y, dim=1)\n save(sum(z * z, dim=1))\n save(z)\n save(max(y, dim=0)) }\n"
+                       "E = block(x=2) { h = iter(H, imap={x:0})\n save(h + mean(h, dim=1), omap={x:0}) }\n"
+                       "return A, B, C, D, E, max(X, dim=1), sum(Y, dim=1), mean(H, dim=1), log(sum(exp(Y), dim=1)) }"},
 };
 
 #endif

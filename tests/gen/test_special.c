@@ -110,6 +110,27 @@ static void folds(void **state)
   arena_close(&r.mem);
 }
 
+// Long rows, of which threads reduce pieces: numbers that count are in the first piece, the last one, or both.
+static void pieces(void **state)
+{
+  (void)state;
+  enum { ROWS = 5, LONG = 100003 };
+  static const char text[] = "graph g { X: f32[5, 100003]\n A, B = block() { x = iter(X)\n save(max(x, dim=1))\n save(sum(x * 1, dim=1)) }\n"
+                             "return A, B, max(X, dim=1), sum(X, dim=1) }";
+  static const double first[ROWS] = {NAN, 0.5, INFINITY, INFINITY, -INFINITY}, last[ROWS] = {0.5, NAN, -INFINITY, 0.5, -INFINITY},
+                      most[ROWS] = {NAN, NAN, INFINITY, INFINITY, -INFINITY}, sum[ROWS] = {NAN, NAN, NAN, INFINITY, -INFINITY};
+  static double x[ROWS * LONG];
+  struct ran r;
+  for (int i = 0; i < ROWS; i++) {
+    for (int j = 0; j < LONG; j++) x[i * LONG + j] = i == ROWS - 1 ? -INFINITY : 0.25;
+    x[i * LONG] = first[i], x[i * LONG + LONG - 1] = last[i];
+  }
+  run(&r, text, (double *[]){x});
+  for (int k = 0; k < 4; k++)
+    for (int i = 0; i < ROWS; i++) same(k % 2 ? "sum" : "max", i, r.got[k][i], r.eval[k][i], k % 2 ? sum[i] : most[i]);
+  arena_close(&r.mem);
+}
+
 static double smallest(const double *row, int n)
 {
   double r = INFINITY;
@@ -252,7 +273,8 @@ static void prefix_sums(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(folds),      cmocka_unit_test(more_folds),
-                                     cmocka_unit_test(softmax),     cmocka_unit_test(logarithms), cmocka_unit_test(prefix_sums)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(folds),   cmocka_unit_test(pieces),
+                                     cmocka_unit_test(more_folds),  cmocka_unit_test(softmax), cmocka_unit_test(logarithms),
+                                     cmocka_unit_test(prefix_sums)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
