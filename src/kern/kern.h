@@ -27,6 +27,9 @@
 enum { KERN_AXES = 64, KERN_BASES = 8, KERN_CHOSEN_BY = 2 };
 typedef uint64_t axis_set;
 #define AXIS(a) ((axis_set)1 << (a))
+// Loops over the axes of a set, in order.
+#define EACH_AXIS(a, set) for (int a = axis_from(set, 0); a < KERN_AXES; a = axis_from(set, a + 1))
+static inline int axis_from(axis_set s, int a) { return a < KERN_AXES && s >> a ? a + __builtin_ctzll(s >> a) : KERN_AXES; }
 static inline axis_set axis_renamed(axis_set s, int from, int to) { return s >> from & 1 ? (s & ~AXIS(from)) | AXIS(to) : s; }
 
 struct kern_access { // element offset + sum stride[a] a of a tensor's buffer
@@ -136,6 +139,7 @@ int kern_const(struct kern *k, double c, int about);
 int kern_map(struct kern *k, int op, const struct attrs *a, int x, int y, int about); // y: -1 for one operand; a: may be NULL
 int kern_scaled(struct kern *k, int x, double by, int about);
 int kern_fold(struct kern *k, enum kern_kind kind, int x, axis_set over, int about);
+axis_set kern_present(const struct kern *k, axis_set s); // those of extents above 1
 axis_set kern_strided(const struct kern *k, const struct kern_access *a);
 int64_t kern_extent(const struct kern *k, axis_set s);
 bool kern_same_access(const struct kern_access *a, const struct kern_access *b);

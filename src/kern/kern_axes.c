@@ -133,8 +133,7 @@ static void forget_unused(struct kern *k)
   axis_set used = 0;
   for (int i = 0; i < k->nvalues; i++)
     if (k->v[i].live) used |= k->v[i].axes | k->v[i].folded;
-  for (int a = 0; a < k->naxes; a++)
-    if (k->extent[a] > 1 && !(used >> a & 1)) kern_forget(k, a);
+  EACH_AXIS(a, kern_present(k, ~used)) kern_forget(k, a);
 }
 
 // Numbers the remaining axes without gaps.

@@ -38,8 +38,8 @@ static bool one(const struct kern_checking *c)
   }
   if ((v->kind == KERN_CHOSEN) != (kern_loads(v) && v->at.by[0].limit)) return wrong(c, "an index without a limit");
   if (kern_tops(v) && (v->at.by[0].limit < 1 || v->at.by[0].limit > kern_extent(k, v->folded))) return wrong(c, "chooses more than there is");
-  for (int a = 0; a < KERN_AXES; a++)
-    if ((v->axes | v->folded) >> a & 1 && (a >= k->naxes || k->extent[a] < 2)) return wrong(c, "an axis that is not there");
+  EACH_AXIS(a, v->axes | v->folded)
+    if (a >= k->naxes || k->extent[a] < 2) return wrong(c, "an axis that is not there");
   bool runs = kern_has(v, KERN_RUNS);
   if (v->folded && !runs && (!kern_has(v, KERN_OVER) || v->folded & ~in)) return wrong(c, "folds what its operand does not have");
   if (!v->folded && kern_folds(v)) return wrong(c, "folds nothing");

@@ -79,8 +79,7 @@ static bool bounds_with(const struct kern *k, int c, struct kern_hidden *h)
 static int64_t least(const struct kern *k, const struct kern_sum *s, axis_set axes)
 {
   int64_t r = s->constant;
-  for (int a = 0; a < k->naxes; a++)
-    if (axes >> a & 1) r += MIN(0, s->stride[a] * (k->extent[a] - 1));
+  EACH_AXIS(a, axes) r += MIN(0, s->stride[a] * (k->extent[a] - 1));
   return r;
 }
 
@@ -90,17 +89,17 @@ static int64_t dense(const struct kern *k, const struct kern_sum *s, axis_set ke
   int64_t n = 1;
   for (bool more = true; more;) {
     more = false;
-    for (int a = 0; a < k->naxes; a++)
-      if (keys >> a & 1 && s->stride[a] == n) n *= k->extent[a], keys &= ~AXIS(a), more = true;
+    EACH_AXIS(a, keys)
+      if (s->stride[a] == n) n *= k->extent[a], keys &= ~AXIS(a), more = true;
   }
   return keys ? 0 : n;
 }
 
 static axis_set axes_of(const struct kern *k, const struct kern_sum *s, axis_set of)
 {
-  axis_set r = 0;
-  for (int a = 0; a < k->naxes; a++)
-    if (of >> a & 1 && s->stride[a] && k->extent[a] > 1) r |= AXIS(a);
+  axis_set r = kern_present(k, of);
+  EACH_AXIS(a, r)
+    if (!s->stride[a]) r &= ~AXIS(a);
   return r;
 }
 
@@ -108,8 +107,7 @@ static axis_set axes_of(const struct kern *k, const struct kern_sum *s, axis_set
 static int sign_of(const struct kern *k, const struct kern_sum *s, const struct kern_sum *like, axis_set keys)
 {
   int sign = 0;
-  for (int a = 0; a < k->naxes; a++) {
-    if (!(keys >> a & 1) || k->extent[a] <= 1) continue;
+  EACH_AXIS(a, kern_present(k, keys)) {
     int here = s->stride[a] == like->stride[a] ? 1 : s->stride[a] == -like->stride[a] ? -1 : 0;
     if (!here || (sign && here != sign)) return 0;
     sign = here;
@@ -134,8 +132,7 @@ static bool reaches(const struct kern *k, const struct kern_hidden *h, axis_set 
   keys = axes_of(k, &like, keys);
   int64_t extent = dense(k, &like, keys);
   all[n] = all[n + 1] = (struct kern_sum){0};
-  for (int a = 0; a < k->naxes; a++)
-    if (keys >> a & 1) all[n].stride[a] = like.stride[a], all[n + 1].stride[a] = -like.stride[a];
+  EACH_AXIS(a, keys) all[n].stride[a] = like.stride[a], all[n + 1].stride[a] = -like.stride[a];
   all[n + 1].constant = extent - 1, n += 2;
   for (int i = 0; i < n; i++)
     if (!extent || !(sign[i] = sign_of(k, &all[i], &like, keys)) || axes_of(k, &all[i], ~rows & ~keys)) return false;

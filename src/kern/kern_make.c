@@ -59,10 +59,7 @@ static struct kern_access access_of(const struct kern_making *m, const struct pl
 // The letters that n reduces, of extents above 1.
 static axis_set letters_folded(const struct kern_making *m, const struct node *n)
 {
-  axis_set s = letters_of(m, m->n->t[n->in[0]].has & ~m->n->t[n->out].has);
-  for (int i = 0; i < m->k->naxes; i++)
-    if (m->k->extent[i] <= 1) s &= ~AXIS(i);
-  return s;
+  return kern_present(m->k, letters_of(m, m->n->t[n->in[0]].has & ~m->n->t[n->out].has));
 }
 
 static int scaled(struct kern_making *m, int x, double by)
@@ -117,9 +114,8 @@ static bool product(struct kern_making *m, int a, int b, int *out)
   const struct norm_tensor *at = &m->n->t[a], *bt = &m->n->t[b];
   struct kern_value v = {.kind = KERN_PRODUCT, .nin = 2, .in = {value(m, a), value(m, b)}, .about = m->about, .within = m->about};
   if (at->ndims < 2 || bt->ndims < 2 || v.in[0] < 0 || v.in[1] < 0) return false;
-  v.folded = letters_of(m, norm_dim_letters(dim_from_end(at, 1))), v.batch = batches(m, a) | batches(m, b);
-  for (int i = 0; i < m->k->naxes; i++)
-    if (m->k->extent[i] <= 1) v.folded &= ~AXIS(i), v.batch &= ~AXIS(i);
+  v.folded = kern_present(m->k, letters_of(m, norm_dim_letters(dim_from_end(at, 1))));
+  v.batch = kern_present(m->k, batches(m, a) | batches(m, b));
   return *out = kern_add(m->k, v), true;
 }
 

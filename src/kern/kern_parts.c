@@ -33,8 +33,7 @@ int kern_part_at(struct kern_making *m, int v, int axis, int64_t index) { return
 int kern_parted(struct kern_making *m, int v, axis_set axes)
 {
   int part[KERN_PARTS];
-  for (int a = 0; a < m->k->naxes; a++) {
-    if (!(axes >> a & 1) || !(m->k->v[v].axes >> a & 1)) continue;
+  EACH_AXIS(a, axes & m->k->v[v].axes) {
     for (int i = 0; i < m->k->extent[a]; i++) part[i] = kern_parted(m, kern_part_at(m, v, a, i), axes & ~AXIS(a));
     return kern_joined(m, a, (int)m->k->extent[a], part);
   }

@@ -20,12 +20,11 @@ static axis_set axes_named(const struct kern *k, int which)
   return which == 0 ? k->letters & ~k->loops : which == 2 ? k->loops : ~(k->letters | k->loops);
 }
 
-static void axes(const struct kern *k, axis_set s, struct str *out)
+static void axes(axis_set s, struct str *out)
 {
   const char *between = "";
   str_add(out, "{");
-  for (int a = 0; a < k->naxes; a++)
-    if (s >> a & 1) str_add(out, "%sa%d", between, a), between = ",";
+  EACH_AXIS(a, s) str_add(out, "%sa%d", between, a), between = ",";
   str_add(out, "}");
 }
 
@@ -58,8 +57,8 @@ static void one(const struct kern *k, int i, struct str *out)
     str_add(out, "%s", kern_kinds[v->kind].name);
   if (v->kind == KERN_CONST) str_add(out, " %.17g", v->a.scalar);
   if (kern_loads(v) || kern_tops(v)) access_text(k, &v->at, out);
-  if (v->kind == KERN_SPREAD || kern_has(v, KERN_OVER)) axes(k, v->kind == KERN_SPREAD ? v->axes : v->folded, out);
-  if (v->kind == KERN_PRODUCT) axes(k, v->batch, out);
+  if (v->kind == KERN_SPREAD || kern_has(v, KERN_OVER)) axes(v->kind == KERN_SPREAD ? v->axes : v->folded, out);
+  if (v->kind == KERN_PRODUCT) axes(v->batch, out);
   for (int n = 0; n < v->nin; n++) str_add(out, " v%d", v->in[n]);
   str_add(out, "\n");
 }
@@ -69,11 +68,10 @@ void kern_print(const struct kern *k, struct str *out)
   str_add(out, "kern {\n");
   for (int w = 0; w < KERN_AXES_NAMES; w++) {
     bool any = false;
-    for (int a = 0; a < k->naxes; a++)
-      if (axes_named(k, w) >> a & 1 && k->extent[a] > 1) {
-        if (!any) str_add(out, "  %s", kern_axes_name[w]);
-        any = true, str_add(out, " a%d=%lld", a, (long long)k->extent[a]);
-      }
+    EACH_AXIS(a, kern_present(k, axes_named(k, w))) {
+      if (!any) str_add(out, "  %s", kern_axes_name[w]);
+      any = true, str_add(out, " a%d=%lld", a, (long long)k->extent[a]);
+    }
     if (any) str_add(out, "\n");
   }
   for (int i = 0; i < k->nvalues; i++) one(k, i, out);

@@ -72,8 +72,8 @@ static bool covers(struct kern_tailing *x, const struct kern_access *a, bool tai
 static bool translate(const struct kern_tailing *x, axis_set s, axis_set *out)
 {
   *out = 0;
-  for (int i = 0; i < x->t->naxes; i++)
-    if (s >> i & 1 && (i < x->nhead || !x->at[i])) *out |= AXIS(i);
+  EACH_AXIS(i, s)
+    if (i < x->nhead || !x->at[i]) *out |= AXIS(i);
   for (int d = 0; d < x->shape->n; d++) {
     axis_set here = 0;
     bool known = false;

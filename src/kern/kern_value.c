@@ -20,6 +20,13 @@ int64_t kern_extent(const struct kern *k, axis_set s)
   return x;
 }
 
+axis_set kern_present(const struct kern *k, axis_set s)
+{
+  EACH_AXIS(a, s)
+    if (k->extent[a] <= 1) s &= ~AXIS(a);
+  return s;
+}
+
 axis_set kern_strided(const struct kern *k, const struct kern_access *a)
 {
   axis_set s = 0;

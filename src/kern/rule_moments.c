@@ -27,8 +27,7 @@ bool rule_moments(struct kern *k, const struct kern_value *v, int *out)
   int x, mean, about = v->about;
   if (!is_spread(k, v, &x, &mean)) return false;
   struct kern_access first = k->v[x].at;
-  for (int a = 0; a < k->naxes; a++)
-    if (v->folded >> a & 1) first.stride[a] = 0;
+  EACH_AXIS(a, v->folded) first.stride[a] = 0;
   int c = kern_load(k, &first, k->v[x].about);
   int squares = kern_map(k, OP_SQUARE, NULL, kern_map(k, OP_SUB, NULL, x, c, about), -1, about),
       sum = kern_fold(k, KERN_SUM, squares, v->folded, about);

@@ -83,6 +83,7 @@ struct row_plan {
   int threads;        // of a block
   int64_t blocks;
   axis_set rounds; // reduced axes with several chunks
+  axis_set grid;   // other axes with several chunks, along which blocks differ
   int *pass;       // for each value
   int *held;       // for each value: number of its register elements
   int passes;
@@ -93,7 +94,9 @@ int row_width(const struct row_plan *p, const struct kern_access *a); // element
 bool row_overhangs(const struct row_plan *p, int axis);               // positions exceed its extent
 int row_regs(const struct row_plan *p, axis_set axes);                // register elements of a value with these axes
 static inline int row_blocks(const struct row_plan *p, int a) { return a == p->share ? p->cluster : 1; } // blocks of a cluster along the axis
-static inline int row_own(const struct row_plan *p, int a) { return p->lanes[a] * p->warps[a]; }         // threads of one block
+// axes of which a block has only a part
+static inline axis_set row_apart(const struct row_plan *p) { return p->grid | (p->share < 0 ? 0 : AXIS(p->share)); }
+static inline int row_own(const struct row_plan *p, int a) { return p->lanes[a] * p->warps[a]; } // threads of one block
 static inline int row_threads(const struct row_plan *p, int a) { return row_own(p, a) * row_blocks(p, a); }
 static inline int row_vec(const struct row_plan *p, int a) { return a == p->role.across ? p->vec : 1; }
 static inline bool row_scanned(const struct row_plan *p, int a) { return p->r->scanned >> a & 1; }
@@ -116,9 +119,11 @@ void rows_weave(struct arena *mem, struct rows *r);
 struct row_weave row_save_weave(const struct row_plan *p, int save);
 struct kern_access row_seen(const struct row_plan *p, const struct kern_access *a, struct row_weave w); // as part of its run
 
-// Positions of the parts of one reduction in shared memory: `kept` of them adjacent, each of `parts` parts.
+// Parts of a reduction in shared memory, of a block's warps or a cluster's blocks: `kept` results are adjacent, each of `parts` parts.
 struct row_exchange {
-  int kept, parts;
+  int value, shared; // shared: number of the shared tensor
+  bool blocks;
+  int kept, parts;               // parts 1: nothing is exchanged
   const char *at, *part, *first; // of the executing thread; first: the condition of being the one lane that has it
 };
 // ---- rows_text.c, rows_move.c, rows_fold.c, rows_ahead.c ----
@@ -169,7 +174,6 @@ const char *row_number(const struct row_text *x, const struct kern_access *a, in
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector); // within a thread
 void row_fold_across(struct row_text *x, int n, const int *values, bool again);          // over lanes and warps; again: in a loop
 const char *row_zeros(const struct row_text *x);                                         // indices of the first register
-void row_send(struct row_text *x, int value, int shared, const struct row_exchange *e);  // writes its part to a new shared tensor
 
 // ---- rows_top.c ----
 
@@ -188,14 +192,14 @@ void row_scan_carries(struct row_text *x, const bool *want); // before such a lo
 
 // ---- rows_share.c ----
 
-void row_share_meet(struct row_text *x, int value);                // before the first exchange, if the value has one
-void row_share_begin(struct row_text *x);                          // waits until all blocks of the cluster have begun and may be written to
-void row_fold_share(struct row_text *x, int n, const int *values); // over the blocks of a cluster; all their threads have the parts
-const struct hole *row_part_holes(const struct row_text *x, int value, int shared, const struct row_exchange *e);
-void row_receive(struct row_text *x, int value, int shared, const struct row_exchange *e);
+void row_share_meet(struct row_text *x, int value); // before the first exchange, if the value has one
+void row_share_begin(struct row_text *x);           // waits until all blocks of the cluster have begun and may be written to
+// Over the warps of a block, or the blocks of a cluster; all their threads have the results. again: in a loop.
+void row_fold_parts(struct row_text *x, int n, const int *values, bool blocks, bool again);
+void row_hand_over(struct row_text *x, int n, struct row_exchange *e); // writes the parts, and waits until they can be read
+const struct hole *row_part_holes(const struct row_text *x, const struct row_exchange *e);
 bool row_is_shared(const struct row_plan *p, int value);
 struct row_exchange row_exchange_of(const struct row_text *x, int value, bool blocks); // over the blocks of a cluster, else the warps of a block
-void row_write_to_all(struct row_text *x, int value, const struct row_exchange *e);
 const char *row_thread_term(const struct row_text *x, const char *sum, char what, int axis, int scale);
 
 #endif

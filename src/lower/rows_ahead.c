@@ -25,8 +25,7 @@ double rows_soon(const struct lower_job *j, const struct row_plan *p)
     if (!is_fetched(j, p, i)) continue;
     const struct kern_value *v = &p->r->k.v[i];
     double n = dtype_bytes(v->at.type);
-    for (int a = 0; a < p->r->k.naxes; a++)
-      if (v->axes >> a & 1) n *= (double)p->regs[a] * row_own(p, a) * row_vec(p, a) * (p->rounds >> a & 1 ? (double)MIN(p->ahead, p->chunks[a]) : 1);
+    EACH_AXIS(a, v->axes) n *= (double)p->regs[a] * row_own(p, a) * row_vec(p, a) * (p->rounds >> a & 1 ? (double)MIN(p->ahead, p->chunks[a]) : 1);
     bytes += n;
   }
   return bytes;

@@ -31,16 +31,15 @@ static double storing(const struct row_plan *p, axis_set axes)
 static double waste(const struct row_plan *p, const struct kern_access *x, axis_set axes)
 {
   double run = dtype_bytes(x->type);
-  for (int a = 0; a < p->r->k.naxes; a++)
-    if (axes >> a & 1 && x->stride[a] == 1) run *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
+  EACH_AXIS(a, axes)
+    if (x->stride[a] == 1) run *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
   return fmax(1, MEMORY_SECTOR / run) * (1 + PIECES * fmax(0, log2(MEMORY_LINE / fmax(run, MEMORY_SECTOR))));
 }
 
 static double block_bytes(const struct row_plan *p, const struct kern_access *x, axis_set axes)
 {
   double n = dtype_bytes(x->type);
-  for (int a = 0; a < p->r->k.naxes; a++)
-    if (axes >> a & 1) n *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
+  EACH_AXIS(a, axes) n *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
   return n * waste(p, x, axes);
 }
 
@@ -48,8 +47,8 @@ static double block_bytes(const struct row_plan *p, const struct kern_access *x,
 static double lines(const struct row_plan *p, const struct kern_access *x, axis_set axes)
 {
   double n = 1;
-  for (int a = 0; a < p->r->k.naxes; a++) {
-    if (!(axes >> a & 1) || p->lanes[a] == 1) continue;
+  EACH_AXIS(a, axes) {
+    if (p->lanes[a] == 1) continue;
     if (x->by[0].limit && !x->stride[a]) { // lanes with an index each
       n *= p->lanes[a];
       continue;
@@ -64,8 +63,7 @@ static double lines(const struct row_plan *p, const struct kern_access *x, axis_
 static double touched(const struct row_plan *p, const struct kern_access *x, axis_set axes)
 {
   double n = (double)p->blocks * p->threads / ROW_LANES * row_regs(p, axes);
-  for (int a = 0; a < p->r->k.naxes; a++)
-    if (axes & p->rounds & AXIS(a)) n *= (double)p->chunks[a];
+  EACH_AXIS(a, axes & p->rounds) n *= (double)p->chunks[a];
   if (p->role.across >= 0 && axes >> p->role.across & 1) n /= row_width(p, x);
   return n * lines(p, x, axes);
 }
@@ -78,8 +76,7 @@ static void traffic(const struct lower_job *j, const struct row_plan *p, struct 
     if (!v->live || !kern_loads(v) || v->at.index) continue;
     const struct kern_access at = row_seen(p, &v->at, r->woven[i]);
     double times = v->axes & p->rounds ? p->passes : 1, all = dtype_bytes(at.type) * waste(p, &at, v->axes);
-    for (int a = 0; a < r->k.naxes; a++)
-      if (v->axes >> a & 1) all *= (double)r->k.extent[a];
+    EACH_AXIS(a, v->axes) all *= (double)r->k.extent[a];
     count_bytes(j, v->at.tensor, all, c);
     c->cache += times * block_bytes(p, &at, v->axes) * (double)p->blocks;
     c->lines += times * touched(p, &at, v->axes);
@@ -163,10 +160,8 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
     const struct kern_value *v = &r->k.v[i];
     if (!v->live || (kern_tops(v) && row_top_first(&r->k, i) != i)) continue;
     double n = p->held[kern_folds(v) ? v->in[0] : i], rounds = 1, lanes = 1, warps = 1;
-    for (int a = 0; a < r->k.naxes; a++) {
-      if ((v->axes | v->folded) & p->rounds & AXIS(a)) rounds *= (double)p->chunks[a];
-      if (v->folded >> a & 1) lanes *= p->lanes[a], warps *= p->warps[a];
-    }
+    EACH_AXIS(a, (v->axes | v->folded) & p->rounds) rounds *= (double)p->chunks[a];
+    EACH_AXIS(a, v->folded) lanes *= p->lanes[a], warps *= p->warps[a];
     if (kern_tops(v)) {
       instructions += choosing(p, v, rounds, lanes, warps, c);
       continue;
@@ -197,8 +192,7 @@ bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kern
   c->room = fmax(1, fmin(fmin(g->blocks, g->threads / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8))))));
   traffic(j, p, c), work(p, c);
   c->soon = rows_soon(j, p);
-  for (int a = 0; a < p->r->k.naxes; a++)
-    if (p->rounds >> a & 1) rounds *= (double)p->chunks[a];
+  EACH_AXIS(a, p->rounds) rounds *= (double)p->chunks[a];
   c->waits += (rounds - 1) * p->passes + p->passes - 1;
   c->steps = ROUND * (rounds * p->passes - 1); // nothing is loaded ahead of its round
   return true;

@@ -19,8 +19,8 @@ static bool zero_outside(const struct row_text *x, int i, int axis)
 static void mask(struct row_text *x, const struct kern_value *v, const char *in)
 {
   axis_set axes = x->p->r->k.v[v->in[0]].axes, past = 0;
-  for (int a = 0; a < x->p->r->k.naxes; a++)
-    if (v->folded >> a & 1 && row_overhangs(x->p, a) && !(v->kind == KERN_SUM && zero_outside(x, v->in[0], a))) past |= AXIS(a);
+  EACH_AXIS(a, v->folded)
+    if (row_overhangs(x->p, a) && !(v->kind == KERN_SUM && zero_outside(x, v->in[0], a))) past |= AXIS(a);
   if (!past) return;
   x->masked[v->in[0]] |= v->kind != KERN_SUM;
   TEXT_SCOPE(&x->t);
@@ -37,7 +37,7 @@ void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_
   text_about(&x->t, v->about - 1);
   axis_set before = x->p->r->k.v[v->in[0]].axes;
   bool vec = row_has_vec(x, v->folded) && x->p->vec > 1, regs = false;
-  for (int a = 0; a < x->p->r->k.naxes; a++) regs |= v->folded >> a & 1 && x->p->regs[a] > 1;
+  EACH_AXIS(a, v->folded) regs |= x->p->regs[a] > 1;
   mask(x, v, in);
   const struct hole *holes =
       HOLES(NULL, INT(i, value), STR(out, out), STR(in, in), STR(op, fold_operator(v->kind)), INT(twice, regs && vec && !keep_vector),
@@ -52,46 +52,17 @@ void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_
 
 // ---- over threads ----
 
-void row_send(struct row_text *x, int value, int shared, const struct row_exchange *e)
-{
-  text_about(&x->t, x->p->r->k.v[value].about - 1);
-  text_fill(&x->t,
-            "?scalar %sh$sh:[$kept, $parts].$type.SH\n"
-            "?!scalar %sh$sh:[$all,$dims].$type.SH\n"
-            "?first if ($first) {\n"
-            "?scalar %sh$sh.tile([1, 1])[$at, $part] <- Move(%$from)\n"
-            "?!scalar %sh$sh.tile([1,$dims])[($part) * $kept + $at$zeros] <- Move(%$from)",
-            row_part_holes(x, value, shared, e));
-}
-
-static void over_warps(struct row_text *x, int n, const int *values, const struct row_exchange *e, bool again)
-{
-  int first = x->fresh;
-  for (int i = 0; i < n; i++)
-    if (e[i].parts > 1) row_send(x, values[i], x->fresh++, &e[i]);
-  text_about(&x->t, -1);
-  text_line(&x->t, "Sync<barrier>#%s()", x->team);
-  for (int i = 0; i < n; i++)
-    if (e[i].parts > 1) row_receive(x, values[i], first++, &e[i]);
-  text_about(&x->t, -1);
-  if (again) text_line(&x->t, "Sync<barrier>#%s()", x->team);
-}
-
 void row_fold_across(struct row_text *x, int n, const int *values, bool again)
 {
   const struct row_plan *p = x->p;
-  struct row_exchange *e = NEWS(x->mem, struct row_exchange, n + 1);
-  int many = 0;
   for (int i = 0; i < n; i++) {
     const struct kern_value *v = &p->r->k.v[values[i]];
     text_about(&x->t, v->about - 1);
-    for (int a = 0; a < p->r->k.naxes; a++)
-      if (v->folded >> a & 1 && p->lanes[a] > 1)
+    EACH_AXIS(a, v->folded)
+      if (p->lanes[a] > 1)
         text_fill(&x->t, "%v$v <- Reduction<$op>#lanes$a(%v$v)", HOLES(NULL, INT(v, values[i]), STR(op, fold_operator(v->kind)), INT(a, a)));
-    e[i] = row_exchange_of(x, values[i], false);
-    many += e[i].parts > 1;
   }
   text_about(&x->t, -1);
-  if (many) over_warps(x, n, values, e, again);
-  row_fold_share(x, n, values);
+  row_fold_parts(x, n, values, false, again);
+  row_fold_parts(x, n, values, true, false);
 }

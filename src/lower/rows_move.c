@@ -59,12 +59,7 @@ static int pieces_open(struct row_text *x, axis_set axes, const struct kern_acce
 static const char *piece(const struct row_text *x, int width) { return width < x->p->vec ? "q" : "0"; }
 
 // Is every element read by one block, once?
-static bool read_once(const struct row_plan *p, axis_set axes)
-{
-  for (int a = 0; a < p->r->k.naxes; a++)
-    if (!(axes >> a & 1) && (a == p->share || (p->chunks[a] > 1 && !(p->rounds >> a & 1)))) return false;
-  return p->passes == 1;
-}
+static bool read_once(const struct row_plan *p, axis_set axes) { return !(row_apart(p) & ~axes) && p->passes == 1; }
 
 const char *row_declare(struct row_text *x, int value, bool filled)
 {
@@ -158,7 +153,7 @@ static const char *first_along(const struct row_text *x, axis_set axes, const st
     if (line > 1) s = text_join(x->mem, s, " && ", "@l%d %% %d == 0", a, line);
     if (!has && p->lanes[a] > 1) s = text_join(x->mem, s, " && ", "@l%d == 0", a);
     if (!has && p->warps[a] > 1) s = text_join(x->mem, s, " && ", "@w%d == 0", a);
-    if (!has && !fetched && p->chunks[a] > 1 && !(p->rounds >> a & 1)) s = text_join(x->mem, s, " && ", "@c%d == 0", a);
+    if (!has && !fetched && p->grid >> a & 1) s = text_join(x->mem, s, " && ", "@c%d == 0", a);
     if (!has && !fetched && a == p->share) s = text_join(x->mem, s, " && ", "@rank == 0");
   }
   return s;

@@ -22,8 +22,7 @@ int row_width(const struct row_plan *p, const struct kern_access *a)
 int row_regs(const struct row_plan *p, axis_set axes)
 {
   int n = 1;
-  for (int i = 0; i < p->r->k.naxes; i++)
-    if (axes >> i & 1) n = MIN(n * p->regs[i] * row_vec(p, i), 1 << 20);
+  EACH_AXIS(i, axes) n = MIN(n * p->regs[i] * row_vec(p, i), 1 << 20);
   return n;
 }
 
@@ -124,8 +123,7 @@ static int64_t shared(const struct row_plan *p)
     const struct kern_value *v = &p->r->k.v[i];
     int64_t n = p->threads * 4, warps = 1, kept = (kern_tops(v) ? 4 : 1) * row_regs(p, row_result(v)); // keys, of two rounds
     if (!v->live || !v->folded || (kern_tops(v) && row_top_first(&p->r->k, i) != i)) continue;
-    for (int a = 0; a < p->r->k.naxes; a++)
-      if (v->folded >> a & 1) n /= p->lanes[a], warps *= p->warps[a];
+    EACH_AXIS(a, v->folded) n /= p->lanes[a], warps *= p->warps[a];
     if (warps > 1) sum += n * kept + 16;
     if (p->share >= 0 && v->folded >> p->share & 1) sum += n / warps * p->cluster * kept + 16;
   }
@@ -139,8 +137,7 @@ static bool may_be_late(const struct row_plan *p, int load)
   bool read = false;
   if (r->woven[load].n) return false; // what goes with it may not be
   if (!r->k.v[load].live || r->k.v[load].kind != KERN_LOAD) return false;
-  for (int a = 0; a < r->k.naxes; a++)
-    if (r->k.v[load].axes >> a & 1 && (a == p->share || (p->chunks[a] > 1 && !(p->rounds >> a & 1)))) return false;
+  if (r->k.v[load].axes & row_apart(p)) return false;
   for (int i = 0; i < r->k.nvalues; i++)
     for (int k = 0; r->k.v[i].live && k < r->k.v[i].nin; k++) {
       if (r->k.v[i].in[k] != load) continue;
@@ -161,8 +158,7 @@ static bool late(struct arena *mem, struct row_plan *p)
 bool rows_before(struct row_plan *p, int ahead, int hold)
 {
   int64_t most = 1;
-  for (int a = 0; a < p->r->k.naxes; a++)
-    if (p->rounds >> a & 1) most = MAX(most, p->chunks[a]);
+  EACH_AXIS(a, p->rounds) most = MAX(most, p->chunks[a]);
   p->ahead = ahead, p->hold = hold;
   return ahead >= 0 && ahead <= most && hold >= 0 && hold <= 1;
 }
@@ -177,10 +173,8 @@ bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, s
   if (!threads(p, k) || !shares(p, k)) return false;
   for (int i = 0; i < r->k.naxes; i++) {
     cut(p, i, i == p->role.across ? k->v[KNOB_REGS] : i == p->role.down ? k->v[KNOB_DEEP] : 0);
-    if (p->chunks[i] > 1 && r->k.folded >> i & 1)
-      p->rounds |= AXIS(i);
-    else
-      p->blocks *= p->chunks[i];
+    if (p->chunks[i] > 1) *(r->k.folded >> i & 1 ? &p->rounds : &p->grid) |= AXIS(i);
+    if (p->grid >> i & 1) p->blocks *= p->chunks[i];
   }
   if (!rows_before(p, k->v[KNOB_AHEAD], k->v[KNOB_HOLD])) return false;
   return (p->threads >= ROW_LANES || p->role.across < 0) && fits(p) && shared(p) <= 48 << 10 && passes(p) && shares_outside(p) &&

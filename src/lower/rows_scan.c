@@ -7,7 +7,7 @@ struct row_scanning {
   struct row_text *x;
   int value, axis, along; // elements of a vector along the axis
   axis_set axes;
-  bool rounds, others, shared; // totals of other warps or blocks come before; of blocks
+  bool rounds, others; // others: totals of other warps or blocks come before
   const struct hole *holes;
 };
 
@@ -17,7 +17,7 @@ static struct row_scanning scanning(struct row_text *x, int value)
   const struct kern_value *v = &p->r->k.v[value];
   const int a = __builtin_ctzll(v->folded);
   struct row_scanning s = {.x = x, .value = value, .axis = a, .along = row_vec(p, a), .axes = v->axes};
-  s.rounds = v->folded & p->rounds, s.shared = row_is_shared(p, value), s.others = s.shared || p->warps[a] > 1;
+  s.rounds = v->folded & p->rounds, s.others = row_is_shared(p, value) || p->warps[a] > 1;
   s.holes = KEPT_HOLES(x->mem, NULL, INT(v, value), INT(a, a), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))),
                        STR(totals, row_dims(x, v->axes, row_has_vec(x, row_result(v)))),
                        STR(kept, row_dims(x, row_result(v), row_has_vec(x, row_result(v)))), INT(carried, s.rounds && !s.others));
@@ -146,9 +146,9 @@ static void elements_by_lanes(struct row_scanning s)
 // ---- over warps and blocks ----
 
 // Adds the parts before the executing thread's to `before`, and all to `all`.
-static void receive(const struct row_scanning *s, int shared, const struct row_exchange *e)
+static void receive(const struct row_scanning *s, const struct row_exchange *e)
 {
-  const struct hole *holes = HOLES(row_part_holes(s->x, s->value, shared, e), STR(places, row_zeros(s->x) + 2));
+  const struct hole *holes = HOLES(row_part_holes(s->x, e), STR(places, row_zeros(s->x) + 2));
   text_fill(&s->x->t,
             "?scalar %parts$sh:[$dims,$parts].fp32.RF <- Move(%sh$sh.tile([1, $parts])[$at, 0])\n"
             "%part$sh:[$dims].fp32.RF",
@@ -163,24 +163,14 @@ static void receive(const struct row_scanning *s, int shared, const struct row_e
             holes);
 }
 
-static void over_warps(const struct row_scanning *s, bool again)
+static void over_parts(const struct row_scanning *s, bool blocks, bool again)
 {
-  const struct row_exchange e = row_exchange_of(s->x, s->value, false);
-  const int shared = s->x->fresh++;
-  row_send(s->x, s->value, shared, &e);
-  text_line(&s->x->t, "Sync<barrier>#%s()", s->x->team);
-  receive(s, shared, &e);
+  struct row_exchange e = row_exchange_of(s->x, s->value, blocks);
+  if (e.parts == 1) return;
+  row_hand_over(s->x, 1, &e);
+  receive(s, &e);
   if (again) text_line(&s->x->t, "Sync<barrier>#%s()", s->x->team);
-  text_fill(&s->x->t, "%upto$v <- Move(%all$v)", s->holes);
-}
-
-static void over_blocks(const struct row_scanning *s)
-{
-  const struct row_exchange e = row_exchange_of(s->x, s->value, true);
-  row_share_meet(s->x, s->value);
-  row_write_to_all(s->x, s->value, &e);
-  text_line(&s->x->t, "Sync<cluster.arrive>#%s()\nSync<cluster.wait>#%s()", s->x->team, s->x->team);
-  receive(s, s->x->shared[s->value], &e);
+  if (!blocks) text_fill(&s->x->t, "%upto$v <- Move(%all$v)", s->holes);
 }
 
 static void over_others(const struct row_scanning *s, bool again)
@@ -190,8 +180,8 @@ static void over_others(const struct row_scanning *s, bool again)
             "?!rounds %before$v:[$kept].fp32.RF <- Init<0.0>()\n"
             "%all$v:[$kept].fp32.RF <- Init<0.0>()",
             HOLES(s->holes, INT(rounds, s->rounds)));
-  if (s->x->p->warps[s->axis] > 1) over_warps(s, again);
-  if (s->shared) over_blocks(s);
+  over_parts(s, false, again);
+  over_parts(s, true, false);
 }
 
 void row_scan(struct row_text *x, int value, bool again)

@@ -27,20 +27,25 @@ static bool side_by_side(const struct row_text *x, const struct kern_value *v)
 }
 
 // One of several registers lies as a tile of each part.
-const struct hole *row_part_holes(const struct row_text *x, int value, int shared, const struct row_exchange *e)
+const struct hole *row_part_holes(const struct row_text *x, const struct row_exchange *e)
 {
-  const struct kern_value *v = &x->p->r->k.v[value];
+  const struct kern_value *v = &x->p->r->k.v[e->value];
   const axis_set axes = row_result(v);
-  return KEPT_HOLES(x->mem, NULL, INT(v, value), STR(from, arena_printf(x->mem, kern_scans(v) ? "upto%d" : "v%d", value)), INT(sh, shared),
+  return KEPT_HOLES(x->mem, NULL, INT(v, e->value), STR(from, arena_printf(x->mem, kern_scans(v) ? "upto%d" : "v%d", e->value)), INT(sh, e->shared),
                     INT(kept, e->kept), INT(parts, e->parts), INT(all, e->kept * e->parts), INT(scalar, side_by_side(x, v)),
                     STR(dims, row_dims(x, axes, row_has_vec(x, axes))), STR(at, e->at), STR(part, e->part), STR(first, e->first),
                     STR(zeros, row_zeros(x)), STR(op, fold_operator(v->kind)), STR(neutral, fold_neutral(v->kind)),
                     STR(type, kern_tops(v) ? "i64" : "fp32"));
 }
 
-void row_receive(struct row_text *x, int value, int shared, const struct row_exchange *e)
+static void declare(struct row_text *x, const struct row_exchange *e)
 {
-  text_about(&x->t, x->p->r->k.v[value].about - 1);
+  text_fill(&x->t, "?scalar %sh$sh:[$kept, $parts].$type.SH\n?!scalar %sh$sh:[$all,$dims].$type.SH", row_part_holes(x, e));
+}
+
+static void receive(struct row_text *x, const struct row_exchange *e)
+{
+  text_about(&x->t, x->p->r->k.v[e->value].about - 1);
   text_fill(&x->t,
             "?scalar %parts$sh:[$dims,$parts].$type.RF <- Move(%sh$sh.tile([1, $parts])[$at, 0])\n"
             "?scalar %v$v <- Reduction<$op>(%parts$sh)\n"
@@ -49,15 +54,15 @@ void row_receive(struct row_text *x, int value, int shared, const struct row_exc
             "?!scalar each w:$parts\n"
             "?!scalar %parts$sh <- Move(%sh$sh.tile([1,$dims])[w * $kept + $at$zeros])\n"
             "?!scalar %v$v <- BinaryPointwise<$op>(%v$v, %parts$sh)",
-            row_part_holes(x, value, shared, e));
+            row_part_holes(x, e));
 }
 
 // The lanes that write: of the folded axis with the most, as many as there are blocks, or all in several turns; one of the others.
 static int writers(const struct row_plan *p, axis_set folded)
 {
   int most = -1;
-  for (int a = 0; a < p->r->k.naxes; a++)
-    if (folded >> a & 1 && (most < 0 || p->lanes[a] > p->lanes[most])) most = a;
+  EACH_AXIS(a, folded)
+    if (most < 0 || p->lanes[a] > p->lanes[most]) most = a;
   return most;
 }
 
@@ -66,7 +71,8 @@ struct row_exchange row_exchange_of(const struct row_text *x, int value, bool bl
   const struct row_plan *p = x->p;
   const struct kern_value *v = &p->r->k.v[value];
   const int by = blocks ? writers(p, v->folded) : -1;
-  struct row_exchange e = {1, blocks ? p->cluster : 1, "", blocks ? "@rank" : "", ""};
+  struct row_exchange e = {value, 0, blocks, 1, 1, "", blocks ? "@rank" : "", ""};
+  if (blocks && row_is_shared(p, value)) e.parts = p->cluster, e.shared = x->shared[value];
   for (int a = 0; a < p->r->k.naxes; a++) {
     bool folded = v->folded >> a & 1;
     if (!folded && p->lanes[a] > 1) e.at = row_thread_term(x, e.at, 'l', a, e.kept), e.kept *= p->lanes[a];
@@ -94,26 +100,36 @@ void row_share_begin(struct row_text *x)
   x->shared = NEWS(x->mem, int, p->r->k.nvalues + 1);
   for (int i = 0; i < p->r->k.nvalues; i++) {
     if (!row_is_shared(p, i)) continue;
+    x->shared[i] = x->fresh++;
     const struct row_exchange e = row_exchange_of(x, i, true);
-    text_fill(&x->t, "?scalar %sh$sh:[$kept, $parts].$type.SH\n?!scalar %sh$sh:[$all,$dims].$type.SH",
-              row_part_holes(x, i, x->shared[i] = x->fresh++, &e));
+    declare(x, &e);
   }
   if (p->cluster > 1) text_line(&x->t, "Sync<cluster.arrive.relaxed>#%s()", x->team);
 }
 
-void row_write_to_all(struct row_text *x, int value, const struct row_exchange *e)
+// The block that the executing lane writes to, as text, and the number of turns in which lanes write to all.
+static const char *peer(struct row_text *x, int value, int *turns)
 {
   const struct row_plan *p = x->p;
-  const int by = writers(p, p->r->k.v[value].folded), lanes = p->lanes[by], turns = lanes < p->cluster ? p->cluster / lanes : 1;
-  const char *to = lanes == 1 ? "b" : arena_printf(x->mem, lanes > p->cluster ? "min(@l%d, %d)" : "@l%d", by, p->cluster - 1);
-  if (lanes > 1 && turns > 1) to = arena_printf(x->mem, "b * %d + @l%d", lanes, by);
-  text_about(&x->t, p->r->k.v[value].about - 1);
+  const int by = writers(p, p->r->k.v[value].folded), lanes = p->lanes[by];
+  *turns = lanes < p->cluster ? p->cluster / lanes : 1;
+  if (lanes == 1) return ".peer(b)";
+  if (*turns > 1) return arena_printf(x->mem, ".peer(b * %d + @l%d)", lanes, by);
+  return arena_printf(x->mem, lanes > p->cluster ? ".peer(min(@l%d, %d))" : ".peer(@l%d)", by, p->cluster - 1);
+}
+
+static void send(struct row_text *x, const struct row_exchange *e)
+{
+  int turns = 1;
+  const char *to = e->blocks ? peer(x, e->value, &turns) : "";
+  text_about(&x->t, x->p->r->k.v[e->value].about - 1);
+  if (!e->blocks) declare(x, e);
   text_fill(&x->t,
             "?first if ($first) {\n"
             "?turns each b:$turns\n"
-            "?scalar %sh$sh.peer($to).tile([1, 1])[$at, $part] <- Move(%$from)\n"
-            "?!scalar %sh$sh.peer($to).tile([1,$dims])[($part) * $kept + $at$zeros] <- Move(%$from)",
-            HOLES(row_part_holes(x, value, x->shared[value], e), STR(to, to), INT(turns, turns > 1 ? turns : 0)));
+            "?scalar %sh$sh$to.tile([1, 1])[$at, $part] <- Move(%$from)\n"
+            "?!scalar %sh$sh$to.tile([1,$dims])[($part) * $kept + $at$zeros] <- Move(%$from)",
+            HOLES(row_part_holes(x, e), STR(to, to), INT(turns, turns > 1 ? turns : 0)));
 }
 
 static void meet(struct row_text *x)
@@ -127,19 +143,30 @@ void row_share_meet(struct row_text *x, int value)
   if (row_is_shared(x->p, value)) meet(x);
 }
 
-void row_fold_share(struct row_text *x, int n, const int *values)
+void row_hand_over(struct row_text *x, int n, struct row_exchange *e)
+{
+  const bool blocks = e->blocks;
+  if (blocks) meet(x);
+  for (int i = 0; i < n; i++) {
+    if (!blocks) e[i].shared = x->fresh++;
+    send(x, &e[i]);
+  }
+  text_about(&x->t, -1);
+  text_fill(&x->t, "?blocks Sync<cluster.arrive>#$team()\n?blocks Sync<cluster.wait>#$team()\n?!blocks Sync<barrier>#$team()",
+            HOLES(NULL, INT(blocks, blocks), STR(team, x->team)));
+}
+
+void row_fold_parts(struct row_text *x, int n, const int *values, bool blocks, bool again)
 {
   struct row_exchange *e = NEWS(x->mem, struct row_exchange, n + 1);
   int many = 0;
-  for (int i = 0; i < n; i++) many += row_is_shared(x->p, values[i]);
+  for (int i = 0; i < n; i++) {
+    e[many] = row_exchange_of(x, values[i], blocks);
+    many += e[many].parts > 1;
+  }
   if (!many) return;
-  meet(x);
-  for (int i = 0; i < n; i++)
-    if (row_is_shared(x->p, values[i])) e[i] = row_exchange_of(x, values[i], true), row_write_to_all(x, values[i], &e[i]);
+  row_hand_over(x, many, e);
+  for (int i = 0; i < many; i++) receive(x, &e[i]);
   text_about(&x->t, -1);
-  text_line(&x->t, "Sync<cluster.arrive>#%s()", x->team);
-  text_line(&x->t, "Sync<cluster.wait>#%s()", x->team);
-  for (int i = 0; i < n; i++)
-    if (row_is_shared(x->p, values[i])) row_receive(x, values[i], x->shared[values[i]], &e[i]);
-  text_about(&x->t, -1);
+  if (again) text_line(&x->t, "Sync<barrier>#%s()", x->team);
 }

@@ -54,16 +54,15 @@ const char *row_place(const struct row_text *x, int a)
 const char *row_inside(const struct row_text *x, axis_set axes)
 {
   const char *s = "";
-  for (int a = 0; a < x->p->r->k.naxes; a++)
-    if (axes >> a & 1 && row_overhangs(x->p, a))
-      s = text_join(x->mem, s, " && ", "%s < %lld", row_place(x, a), (long long)x->p->r->k.extent[a] / row_vec(x->p, a));
+  EACH_AXIS(a, axes)
+    if (row_overhangs(x->p, a)) s = text_join(x->mem, s, " && ", "%s < %lld", row_place(x, a), (long long)x->p->r->k.extent[a] / row_vec(x->p, a));
   return s;
 }
 
 void row_each_open(struct row_text *x, axis_set axes, const char *condition)
 {
-  for (int a = 0; a < x->p->r->k.naxes; a++)
-    if (axes >> a & 1 && x->p->regs[a] > 1) text_begin(&x->t, "each r$a:$n", HOLES(NULL, INT(a, a), INT(n, x->p->regs[a])));
+  EACH_AXIS(a, axes)
+    if (x->p->regs[a] > 1) text_begin(&x->t, "each r$a:$n", HOLES(NULL, INT(a, a), INT(n, x->p->regs[a])));
   if (*condition) text_open(&x->t, "if (%s) {", condition);
 }
 
@@ -219,10 +218,8 @@ static void loop_body(struct row_text *x, const struct row_scope *s, const bool 
 
 void row_rounds_open(struct row_text *x, axis_set over, int64_t most, const char *unroll)
 {
-  for (int a = 0; a < x->p->r->k.naxes; a++)
-    if (over >> a & 1) text_open(&x->t, "for (s%d = 0; s%d < %lld; s%d += 1)%s {", a, a, (long long)MIN(most, x->p->chunks[a]), a, unroll);
-  for (int a = 0; a < x->p->r->k.naxes; a++)
-    if (over >> a & 1) place_line(x, a, arena_printf(x->mem, "s%d", a));
+  EACH_AXIS(a, over) text_open(&x->t, "for (s%d = 0; s%d < %lld; s%d += 1)%s {", a, a, (long long)MIN(most, x->p->chunks[a]), a, unroll);
+  EACH_AXIS(a, over) place_line(x, a, arena_printf(x->mem, "s%d", a));
 }
 
 static void loop(struct row_text *x, axis_set over, const struct row_scope *s)
@@ -301,7 +298,7 @@ static int thread_dims(const struct row_plan *p, struct row_dim dim[6])
 static int block_axis(const struct row_plan *p, int i)
 {
   int a = p->role.across < 0 ? i : (i + p->role.across + 1) % p->r->k.naxes;
-  return p->chunks[a] == 1 || p->rounds >> a & 1 ? -1 : a;
+  return p->grid >> a & 1 ? a : -1;
 }
 
 const char *row_coordinates(struct row_text *x)
@@ -365,13 +362,6 @@ void row_passes(struct row_text *x)
   for (int n = 0; n < x->p->passes; n++) pass(x, n);
 }
 
-static int64_t row_tiles(const struct row_plan *p)
-{
-  int64_t n = 1;
-  for (int a = 0; a < p->r->k.naxes; a++) n *= p->rounds >> a & 1 ? 1 : p->chunks[a];
-  return n;
-}
-
 // Over work tiles, with the coordinates that a grid of them would have.
 static void walk(struct row_text *x, int64_t tiles)
 {
@@ -392,7 +382,7 @@ void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower
   x.t.marks = j->marks, x.buffer = text_names(j->mem, j->n->kernels, TEXT_NUMBERED);
   text_kernel(&x.t, j->name, NULL, j->gpu, p->cluster > 1 ? CAN_PDL | CAN_CLUSTER : CAN_PDL);
   const char *blocks = row_coordinates(&x);
-  const int64_t tiles = row_tiles(p);
+  const int64_t tiles = p->blocks / p->cluster;
   const bool walks = gpu_blocks(j->gpu, tiles) != tiles;
   emit_frame(&x.t, j->mem, &p->r->k, x.buffer, p->cluster, walks ? arena_printf(j->mem, "%d", j->gpu->workers) : blocks, x.threads, out);
   if (walks)

@@ -124,7 +124,7 @@ void row_top(struct row_text *x, int value)
   const struct hole *holes = holes_of(x, value);
   const bool over = k->v[value].folded & x->p->rounds;
   bool warps = false;
-  for (int a = 0; a < k->naxes; a++) warps |= k->v[value].folded >> a & 1 && x->p->warps[a] > 1;
+  EACH_AXIS(a, k->v[value].folded) warps |= x->p->warps[a] > 1;
   text_about(&x->t, k->v[value].about - 1);
   row_share_meet(x, value);
   if (!over) keys(x, value, holes);

@@ -31,8 +31,7 @@ static void grids(struct sk_plan *p)
     if (!((p->kern.letters | p->kern.loops | p->letters_k) >> g & 1) && p->kern.extent[g] > 1) grid_axis(p, g, &rows, &cols);
   append(p, &rows, &p->rows), append(p, &cols, &p->cols);
   p->rows = rows, p->cols = cols;
-  for (int a = 0; a < p->kern.naxes; a++)
-    if (p->batch >> a & 1) sk_space_push(p, &p->blocks, a);
+  EACH_AXIS(a, p->batch) sk_space_push(p, &p->blocks, a);
   for (int i = 0; i < p->nproducts; i++)
     if (p->product[i].wide) p->product[i].cols = cols;
 }

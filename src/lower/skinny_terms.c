@@ -18,8 +18,8 @@ struct sk_space sk_walked(const struct sk_plan *p, axis_set s, const struct kern
   struct sk_space out = {.size = 1};
   while (s) {
     int best = -1;
-    for (int i = 0; i < p->kern.naxes; i++)
-      if (s >> i & 1 && (best < 0 || a->stride[i] > a->stride[best])) best = i;
+    EACH_AXIS(i, s)
+      if (best < 0 || a->stride[i] > a->stride[best]) best = i;
     sk_space_push(p, &out, best), s &= ~AXIS(best);
   }
   return out;
@@ -45,8 +45,7 @@ static bool over_k(struct sk_plan *p, axis_set folded, const struct kern_access 
   struct sk_space l = sk_walked(p, folded & letters(p), a);
   p->k.size = 1, p->letters_k = folded;
   for (int loops = 0; loops < 2; loops++)
-    for (int i = 0; i < p->kern.naxes; i++)
-      if (folded & ~letters(p) & AXIS(i) && (p->kern.loops >> i & 1) == (unsigned)loops) sk_space_push(p, &p->k, i);
+    EACH_AXIS(i, folded & ~letters(p) & (loops ? p->kern.loops : ~p->kern.loops)) sk_space_push(p, &p->k, i);
   for (int i = 0; i < l.n; i++) sk_space_push(p, &p->k, l.axis[i]);
   return true;
 }

@@ -25,7 +25,7 @@ static double busy(const struct tail *x, const struct row_plan *p)
     if (!v->live) continue;
     if (v->kind == KERN_LOAD) n /= row_width(p, &v->at), bytes += (double)p->held[i] * dtype_bytes(v->at.type) * p->threads;
     instructions += n * (v->kind == KERN_LOAD ? 3 : 1);
-    for (int a = 0; a < p->r->k.naxes; a++) warps += v->folded >> a & 1 && p->warps[a] > 1;
+    EACH_AXIS(a, v->folded) warps += p->warps[a] > 1;
   }
   for (int i = 0; i < p->r->k.nsaves; i++) instructions += 3.0 * row_regs(p, p->r->k.save[i].axes) / row_width(p, &p->r->k.save[i].at);
   double one = (cluster ? ITEM_CLUSTER : ITEM_LAST) + instructions * ISSUE * (1 + p->threads / 32 / 4.0) + warps * WARPS;

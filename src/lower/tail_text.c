@@ -83,11 +83,9 @@ void tail_rooms(const struct tail *x, struct text *t, const char **global)
 static void chunks(const struct tail *x, struct text *t)
 {
   int64_t below = 1;
-  for (int a = 0; a < x->r.k.naxes; a++) {
-    int64_t n = x->p.chunks[a];
-    if (n == 1 || x->p.rounds >> a & 1) continue;
-    text_line(t, "@c%d = @item / %lld %% %lld", a, (long long)below, (long long)n);
-    below *= n;
+  EACH_AXIS(a, x->p.grid) {
+    text_line(t, "@c%d = @item / %lld %% %lld", a, (long long)below, (long long)x->p.chunks[a]);
+    below *= x->p.chunks[a];
   }
 }
 
