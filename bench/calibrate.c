@@ -88,7 +88,7 @@ static bool count(struct planned *p, int unit, const char *how, struct choice *x
   if (!u->nchoices || !scheme_parse(how, x) || u->product != (x->scheme == SCHEME_LIBRARY) || (x->tail && u->last == u->first)) return false;
   if (u->product) return count_product(plan->g, plan->store, x->tail ? &u->ends : &u->mul, plan->gpu, c), true;
   const struct lower_job j = lower_unit_job(&p->mem, plan, u, x->tail);
-  return scheme_at(x->scheme)->count(&j, &x->k, c);
+  return scheme_counts(scheme_at(x->scheme), &j, &x->k, c);
 }
 
 static void print_line(const struct sample *s, const struct kernel_counts *c)

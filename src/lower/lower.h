@@ -52,6 +52,14 @@ int64_t gpu_blocks(const struct target *gpu, int64_t tiles); // blocks of a kern
 int gpu_runs_on(const struct target *gpu);
 struct kernel_counts;
 struct text_marks;
+struct text { // a tile program while it is written (lower_emit.h)
+  struct str *out;
+  int indent;
+  int fresh;                // number of temporaries so far
+  struct text_marks *marks; // or NULL
+  bool tail;                // the text belongs to the tail
+  int about;                // current node + 1
+};
 struct lower_job {
   struct arena *mem;
   const struct norm *n;    // the kernel
@@ -86,9 +94,11 @@ struct scheme {
   bool chooses;            // it accepts graphs with data-dependent indices
   // Lists settings of the knobs that may work, likely best first, at most `most`. 0 with the reason in why if the scheme does not accept the graph.
   int (*choices)(const struct lower_job *j, int most, struct knobs *out, char why[160]);
-  // Counts the kernel's work (count.h), from which the model computes its time. False: these settings do not fit.
-  bool (*count)(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out);
-  int (*emit)(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e);
+  // The scheme's plan of the kernel at these settings, in the job's arena. NULL, maybe with the reason in why: they do not fit.
+  const void *(*plan)(const struct lower_job *j, const struct knobs *k, char why[160]);
+  // Counts the kernel's work (count.h), from which the model computes its time. False: registers do not suffice.
+  bool (*count)(const void *plan, struct kernel_counts *out);
+  void (*emit)(const void *plan, struct text t, struct lower_out *out);
   void (*settle)(const struct lower_job *j, struct knobs *k); // sets knobs without effect to 0; may be NULL
 };
 int scheme_count(void);
@@ -113,6 +123,8 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
 // Modelled seconds; infinite if the settings do not fit.
 int64_t scheme_knob(const struct choice *c, const char *name); // its value; 0: the scheme has no such knob
 double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
+bool scheme_counts(const struct scheme *s, const struct lower_job *j, const struct knobs *k, struct kernel_counts *out); // false: they do not fit
+int scheme_emit(const struct scheme *s, const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e);
 // Lists all settings of the scheme for the kernel, in the scheme's order; at most `most`.
 int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out);
 void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail", "cublaslt epilogue=relu"

@@ -37,14 +37,6 @@ struct text_marks {
   int n, cap;
   struct text_mark *mark; // ordered by position
 };
-struct text {
-  struct str *out;
-  int indent;
-  int fresh;                // number of temporaries so far
-  struct text_marks *marks; // or NULL
-  bool tail;                // the text belongs to the tail
-  int about;                // current node + 1
-};
 // Marks the following lines as belonging to this node, or to none (-1); shown beside the graph (line_about in lower.h). Returns the previous node.
 int text_about(struct text *t, int node);
 void about_lines(struct arena *mem, const struct graph *kernels, const struct text_marks *m, struct launch *l); // about.c

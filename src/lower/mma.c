@@ -15,6 +15,7 @@ struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t)
   struct arena *mem = p->job->mem;
   size_t n = (size_t)p->k.nvalues + 1;
   struct mma_kernel k = {.p = p, .mem = mem, .t = t, .global = text_names(mem, p->n->kernels, TEXT_LOWER)};
+  if (t->marks) t->marks->block = p->n->block;
   k.reg = NEWS(mem, const char *, n), k.left = NEWS(mem, const char *, n), k.have = NEWS(mem, struct mma_shape, n);
   return k;
 }
@@ -182,29 +183,27 @@ static void body(struct mma_kernel *k)
     emit_tiles_end(k->t, p->job->gpu, graph_blocks(p->n->block));
 }
 
-static bool made(struct mma_plan *p, const struct lower_job *j, const struct knobs *k, char why[160])
+static const void *plan(const struct lower_job *j, const struct knobs *k, char why[160])
 {
+  struct mma_plan *p = NEW(j->mem, struct mma_plan);
   j = mma_anew(j, (struct norm_anew){k->v[MMA_ROWS], k->v[MMA_STEP], 0}, why);
-  return mma_plan(p, j, why) && mma_fit(p, k);
+  return mma_plan(p, j, why) && mma_fit(p, k) ? p : NULL;
 }
 
-static int emit(const struct lower_job *j, const struct knobs *knobs, struct lower_out *out, struct err *e)
+static bool count(const void *plan, struct kernel_counts *out) { return mma_count(plan, NULL, out), true; }
+
+static void emit(const void *plan, struct text t, struct lower_out *out)
 {
-  char why[160];
-  struct mma_plan p;
-  *out = (struct lower_out){0};
-  if (!made(&p, j, knobs, why)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
-  struct text t = {.out = &out->text, .marks = j->marks};
-  if (j->marks) j->marks->block = p.n->block;
-  struct mma_kernel k = mma_kernel_new(&p, &t);
+  const struct mma_plan *p = plan;
+  const struct lower_job *j = p->job;
+  struct mma_kernel k = mma_kernel_new(p, &t);
   struct str reads = {0}, writes = {0};
   text_kernel(&t, j->name, NULL, j->gpu, CAN_PDL | CAN_CLUSTER);
-  emit_arguments(&t, j->mem, &p.k, k.global, out, &reads, &writes);
-  if (p.tail) tail_arguments(p.tail, &t, k.global, out, &reads, &writes);
-  mma_head(&p, &t, gpu_blocks(j->gpu, graph_blocks(p.n->block)), &reads, &writes);
+  emit_arguments(&t, j->mem, &p->k, k.global, out, &reads, &writes);
+  if (p->tail) tail_arguments(p->tail, &t, k.global, out, &reads, &writes);
+  mma_head(p, &t, gpu_blocks(j->gpu, graph_blocks(p->n->block)), &reads, &writes);
   body(&k);
   text_until(&t, 0);
-  return OK;
 }
 
 // ---- knobs ----
@@ -264,13 +263,6 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   return n;
 }
 
-static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
-{
-  char why[160];
-  struct mma_plan p;
-  return made(&p, j, k, why) && (mma_count(&p, NULL, out), true);
-}
-
 // Without a kernel ahead there is no next one to hold back.
 static void settle(const struct lower_job *j, struct knobs *k)
 {
@@ -284,6 +276,7 @@ const struct scheme scheme_mma = {
     .rules = MMA_RULES,
     .tails = true,
     .choices = choices,
+    .plan = plan,
     .count = count,
     .emit = emit,
     .settle = settle,

@@ -88,7 +88,7 @@ static int add_kernel(struct building *b, const struct lower_unit *u, const stru
   struct text_marks marks = {.mem = b->mem};
   j.marks = &marks;
   l->how = how_text(b->mem, c);
-  int status = scheme_at(c->scheme)->emit(&j, &c->k, &out, b->e);
+  int status = scheme_emit(scheme_at(c->scheme), &j, &c->k, &out, b->e);
   l->text = str_keep(b->mem, &out.text);
   if (status) return status;
   about_lines(b->mem, b->p->g, &marks, l);

@@ -52,6 +52,7 @@ struct row_roles { // the axes that knobs refer to; -1: none
   int join;        // the largest other free axis
 };
 struct rows {
+  const struct lower_job *j;
   struct kern k; // axes are joined
   // set by rows_ready
   struct row_life *life; // for each value
@@ -64,7 +65,7 @@ struct rows {
 // NO with the reason in why.
 int rows_make(const struct lower_job *j, struct rows *out, char why[160]);
 int rows_values(const struct lower_job *j, struct kern *out, char why[160]); // before axes are joined
-void rows_ready(struct arena *mem, struct rows *r);                          // rows_life.c: everything that does not depend on knobs
+void rows_ready(const struct lower_job *j, struct rows *r);                  // rows_life.c: everything that does not depend on knobs
 
 // ---- rows_plan.c ----
 
@@ -105,13 +106,13 @@ static inline axis_set row_result(const struct kern_value *v) { return v->axes &
 
 // ---- rows_cost.c, rows_choice.c ----
 
-bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kernel_counts *out); // false: registers do not suffice
-int rows_choices(const struct lower_job *j, const struct rows *r, int most, struct knobs *out);
+bool rows_count(const struct row_plan *p, struct kernel_counts *out); // false: registers do not suffice
+int rows_choices(const struct rows *r, int most, struct knobs *out);
 
 // ---- rows_ahead.c ----
 
-double rows_soon(const struct lower_job *j, const struct row_plan *p); // bytes that a block prefetches
-void rows_before_best(const struct lower_job *j, struct row_plan *p, const struct kernel_counts *c);
+double rows_soon(const struct row_plan *p); // bytes that a block prefetches
+void rows_before_best(struct row_plan *p, const struct kernel_counts *c);
 
 // ---- rows_weave.c ----
 
@@ -131,7 +132,6 @@ struct row_exchange {
 struct row_text {
   struct text t;
   struct arena *mem;
-  const struct lower_job *j;
   const struct row_plan *p;
   const char **buffer;                      // for each tensor of the kernel graph; NULL: not an argument
   const char *team;                         // group of the threads, "t"
@@ -144,8 +144,8 @@ struct row_text {
   int *shared;                              // for each value: the one that the blocks of a cluster write to
   bool met;                                 // all blocks of the cluster have begun
 };
-void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out);
-struct row_text row_text_new(const struct lower_job *j, const struct row_plan *p, struct str *out);
+void rows_text(const struct row_plan *p, struct text t, struct lower_out *out);
+struct row_text row_text_new(const struct row_plan *p, struct text t);
 const char *row_coordinates(struct row_text *x);                         // sets threads, coordinate, block; returns the extents of the blocks
 void row_begin(struct row_text *x);                                      // prints groups of lanes, and positions
 void row_passes(struct row_text *x);                                     // prints everything else

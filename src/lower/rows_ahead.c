@@ -11,18 +11,18 @@
 #include "lower/rows.h"
 
 // A load that may be asked for ahead.
-static bool is_fetched(const struct lower_job *j, const struct row_plan *p, int value)
+static bool is_fetched(const struct row_plan *p, int value)
 {
   const struct kern_value *v = &p->r->k.v[value];
-  const struct graph *g = j->n->kernels;
+  const struct graph *g = p->r->j->n->kernels;
   return v->live && v->kind == KERN_LOAD && !v->at.left && g->nodes[g->tensors[v->at.tensor].node].op == OP_INPUT;
 }
 
-double rows_soon(const struct lower_job *j, const struct row_plan *p)
+double rows_soon(const struct row_plan *p)
 {
   double bytes = 0;
-  for (int i = 0; i < p->r->k.nvalues && j->dependent && p->ahead; i++) {
-    if (!is_fetched(j, p, i)) continue;
+  for (int i = 0; i < p->r->k.nvalues && p->r->j->dependent && p->ahead; i++) {
+    if (!is_fetched(p, i)) continue;
     const struct kern_value *v = &p->r->k.v[i];
     double n = dtype_bytes(v->at.type);
     EACH_AXIS(a, v->axes) n *= (double)p->regs[a] * row_own(p, a) * row_vec(p, a) * (p->rounds >> a & 1 ? (double)MIN(p->ahead, p->chunks[a]) : 1);
@@ -34,13 +34,14 @@ double rows_soon(const struct lower_job *j, const struct row_plan *p)
 // This applies if all blocks run at once. A kernel that takes less than it takes the next one to begin would make it late if it held
 // it back; with few blocks there is nothing to gain by it. On an H200 (us), norms of 64 rows of 4096: 2.70 with neither, 2.2 with
 // lines fetched ahead, 1.6 with both; of 8 rows 1.69, 1.35 and 1.37; a chain of 11 small kernels lost up to a tenth by `hold`.
-void rows_before_best(const struct lower_job *j, struct row_plan *p, const struct kernel_counts *c)
+void rows_before_best(struct row_plan *p, const struct kernel_counts *c)
 {
+  const struct lower_job *j = p->r->j;
   enum { SHARE = 4, LAUNCHES = 3 }; // parts of the multiprocessors; empty launches
   bool once = j->dependent && c->blocks <= j->gpu->cores * c->room;
   bool hold = once && SHARE * c->blocks >= j->gpu->cores && kernel_time(c, j->gpu, NULL) >= LAUNCHES * j->gpu->launch;
   rows_before(p, once, hold);
-  double soon = rows_soon(j, p);
+  double soon = rows_soon(p);
   if (soon <= 0 || soon * c->blocks > (double)j->gpu->l2 / 3) p->ahead = 0;
 }
 
@@ -51,7 +52,7 @@ void row_wait(struct row_text *x)
   text_fill(&x->t, "?!hold Sync<grid.trigger>()", holes);
   for (int i = 0; i < p->r->k.nvalues && p->ahead; i++) {
     TEXT_SCOPE(&x->t);
-    if (!is_fetched(x->j, p, i)) continue;
+    if (!is_fetched(p, i)) continue;
     row_rounds_open(x, p->r->k.v[i].axes & p->rounds, p->ahead, " unroll");
     row_fetch(x, i);
   }

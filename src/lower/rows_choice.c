@@ -23,7 +23,6 @@ struct row_tried {
   struct kernel_counts counts;
 };
 struct row_trying {
-  const struct lower_job *j;
   const struct rows *r;
   int n, most;
   struct row_tried best[CHOICES];
@@ -49,19 +48,19 @@ static void insert(struct row_trying *t, const struct row_tried *x)
 static void attempt(struct row_trying *t, const struct knobs *k)
 {
   struct row_plan p;
-  struct arena_mark m = arena_mark(t->j->mem);
+  struct arena_mark m = arena_mark(t->r->j->mem);
   struct row_tried x = {
       .k = *k, .across = k->v[KNOB_ACROSS], .down = k->v[KNOB_DOWN], .late = k->v[KNOB_LATE], .alone = k->v[KNOB_JOIN] == 1, .cost = INFINITY};
   x.cluster = k->v[KNOB_CLUSTER], x.stack = k->v[KNOB_STACK];
-  if (rows_plan(t->j->mem, t->r, k, &p) && rows_count(t->j, &p, &x.counts)) {
-    if (t->j->dependent) rows_before_best(t->j, &p, &x.counts);
+  if (rows_plan(t->r->j->mem, t->r, k, &p) && rows_count(&p, &x.counts)) {
+    if (t->r->j->dependent) rows_before_best(&p, &x.counts);
     x.k.v[KNOB_AHEAD] = p.ahead, x.k.v[KNOB_HOLD] = p.hold;
-    x.counts.soon = rows_soon(t->j, &p), x.cost = kernel_time(&x.counts, t->j->gpu, NULL);
+    x.counts.soon = rows_soon(&p), x.cost = kernel_time(&x.counts, t->r->j->gpu, NULL);
     for (int i = 0; i < t->r->k.nvalues; i++)
       if (t->r->k.v[i].live) x.regs = MAX(x.regs, p.held[i]);
   }
   if (isfinite(x.cost)) insert(t, &x);
-  arena_reset(t->j->mem, m);
+  arena_reset(t->r->j->mem, m);
 }
 
 // Number of an axis's elements in registers: `few` at a time. Is that the same as fewer, or as all, which 0 says?
@@ -97,7 +96,7 @@ static bool comes_back(const struct rows *r)
 // share.
 static void with_clusters(struct row_trying *t, struct knobs k, int knob, int axis)
 {
-  const struct target *g = t->j->gpu;
+  const struct target *g = t->r->j->gpu;
   const axis_set all = AXIS(t->r->k.naxes) - 1, folded = t->r->k.folded;
   const int64_t free = kern_extent(&t->r->k, all & ~folded) / MAX(k.v[KNOB_JOIN], 1);
   const bool large = comes_back(t->r) && WIDE_REGS * kern_extent(&t->r->k, all & folded) > g->registers;
@@ -106,7 +105,7 @@ static void with_clusters(struct row_trying *t, struct knobs k, int knob, int ax
 }
 
 // The widest access of any, and whether all of them are of more bytes than the L2 cache has.
-static int widest(const struct lower_job *j, const struct rows *r, int *streams)
+static int widest(const struct rows *r, int *streams)
 {
   struct row_plan p = {.r = r, .role = r->role, .vec = WIDEST};
   struct kern_use u;
@@ -120,17 +119,17 @@ static int widest(const struct lower_job *j, const struct rows *r, int *streams)
     const struct kern_access seen = row_seen(&p, &r->k.v[i].at, r->woven[i]);
     if (r->woven[i].n) w = MAX(w, row_width(&p, &seen));
   }
-  return *streams = bytes > (double)j->gpu->l2, w;
+  return *streams = bytes > (double)r->j->gpu->l2, w;
 }
 
-int rows_choices(const struct lower_job *j, const struct rows *r, int most, struct knobs *out)
+int rows_choices(const struct rows *r, int most, struct knobs *out)
 {
   struct row_roles role = r->role;
-  struct row_trying t = {.j = j, .r = r, .most = MIN(most, CHOICES)};
+  struct row_trying t = {.r = r, .most = MIN(most, CHOICES)};
   int64_t across = role.across < 0 ? 1 : r->k.extent[role.across], down = role.down < 0 ? 1 : r->k.extent[role.down];
   int64_t join = role.join < 0 ? 1 : r->k.extent[role.join];
   struct knobs k = {{0}};
-  for (int v = widest(j, r, &k.v[KNOB_STREAM]); v >= 1; v /= 2)
+  for (int v = widest(r, &k.v[KNOB_STREAM]); v >= 1; v /= 2)
     for (int a = 1; a <= upper_power(MAX(across / v, ROW_LANES), TILE_THREADS); a *= 2)
       for (int d = 1; d <= upper_power(down, TILE_THREADS); d *= 2)
         for (int b = 1; b <= upper_power(join, 64); b *= 2) {
@@ -143,7 +142,7 @@ int rows_choices(const struct lower_job *j, const struct rows *r, int most, stru
         }
   for (int i = 0; i < t.n; i++) {
     out[i] = t.best[i].k;
-    if (j->counts) j->counts[i] = t.best[i].counts;
+    if (r->j->counts) r->j->counts[i] = t.best[i].counts;
   }
   return t.n;
 }

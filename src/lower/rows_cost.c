@@ -68,7 +68,7 @@ static double touched(const struct row_plan *p, const struct kern_access *x, axi
   return n * lines(p, x, axes);
 }
 
-static void traffic(const struct lower_job *j, const struct row_plan *p, struct kernel_counts *c)
+static void traffic(const struct row_plan *p, struct kernel_counts *c)
 {
   const struct rows *r = p->r;
   for (int i = 0; i < r->k.nvalues; i++) {
@@ -77,7 +77,7 @@ static void traffic(const struct lower_job *j, const struct row_plan *p, struct 
     const struct kern_access at = row_seen(p, &v->at, r->woven[i]);
     double times = v->axes & p->rounds ? p->passes : 1, all = dtype_bytes(at.type) * waste(p, &at, v->axes);
     EACH_AXIS(a, v->axes) all *= (double)r->k.extent[a];
-    count_bytes(j, v->at.tensor, all, c);
+    count_bytes(r->j, v->at.tensor, all, c);
     c->cache += times * block_bytes(p, &at, v->axes) * (double)p->blocks;
     c->lines += times * touched(p, &at, v->axes);
     if (p->late && p->late[i])
@@ -90,7 +90,7 @@ static void traffic(const struct lower_job *j, const struct row_plan *p, struct 
     const struct kern_access at = row_seen(p, &s->at, row_save_weave(p, i));
     const double each = kern_tops(&r->k.v[s->value]) ? (double)s->at.by[0].limit : 1; // stores for an element of the axes
     double b = each * block_bytes(p, &at, s->axes) * storing(p, s->axes);
-    count_bytes(j, s->at.tensor, b, c);
+    count_bytes(r->j, s->at.tensor, b, c);
     c->cache += b, c->lines += each * touched(p, &at, s->axes);
   }
 }
@@ -182,16 +182,16 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
   c->lanes = instructions * p->threads;
 }
 
-bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kernel_counts *c)
+bool rows_count(const struct row_plan *p, struct kernel_counts *c)
 {
-  const struct target *g = j->gpu;
+  const struct target *g = p->r->j->gpu;
   double regs = live_regs(p) + BASE_REGS, rounds = 1;
   if (p->cluster > g->cluster || regs > MOST_THREAD_REGS || regs * p->threads > (double)g->registers) return false;
   *c = (struct kernel_counts){
       .kind = COUNT_ROWS, .blocks = (double)p->blocks, .items = (double)p->blocks, .threads = p->threads, .cluster = p->cluster, .registers = regs};
   c->room = fmax(1, fmin(fmin(g->blocks, g->threads / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8))))));
-  traffic(j, p, c), work(p, c);
-  c->soon = rows_soon(j, p);
+  traffic(p, c), work(p, c);
+  c->soon = rows_soon(p);
   EACH_AXIS(a, p->rounds) rounds *= (double)p->chunks[a];
   c->waits += (rounds - 1) * p->passes + p->passes - 1;
   c->steps = ROUND * (rounds * p->passes - 1); // nothing is loaded ahead of its round

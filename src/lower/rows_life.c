@@ -77,9 +77,10 @@ static void lives(struct rows *r)
   }
 }
 
-void rows_ready(struct arena *mem, struct rows *r)
+void rows_ready(const struct lower_job *j, struct rows *r)
 {
-  r->life = NEWS(mem, struct row_life, r->k.nvalues + 1);
+  struct arena *mem = j->mem;
+  r->j = j, r->life = NEWS(mem, struct row_life, r->k.nvalues + 1);
   r->role = roles(r), rows_weave(mem, r), r->nstages = stages(mem, r);
   for (int i = 0; i < r->k.nvalues; i++) r->life[i].through = passes_through(r, i);
   in_order(mem, r), lives(r);

@@ -34,37 +34,27 @@ int rows_make(const struct lower_job *j, struct rows *out, char why[160])
   if (rows_values(j, &out->k, why)) return NO;
   kern_join_axes(&out->k);
   kern_rewrite(&out->k, KERN_BIT(MOMENTS) & ~j->off); // two loads of a row may be one now
-  return rows_ready(j->mem, out), OK;
+  return rows_ready(j, out), OK;
 }
 
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct rows r;
   if (rows_make(j, &r, why)) return 0;
-  int n = rows_choices(j, &r, most, out);
+  int n = rows_choices(&r, most, out);
   if (!n) snprintf(why, 160, "no places for its elements: folds over several axes that do not fit into registers");
   return n;
 }
 
-static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
+static const void *plan(const struct lower_job *j, const struct knobs *k, char why[160])
 {
-  struct rows r;
-  struct row_plan p;
-  char why[160];
-  return rows_make(j, &r, why) == OK && rows_plan(j->mem, &r, k, &p) && rows_count(j, &p, out);
+  struct rows *r = NEW(j->mem, struct rows);
+  struct row_plan *p = NEW(j->mem, struct row_plan);
+  return rows_make(j, r, why) == OK && rows_plan(j->mem, r, k, p) ? p : NULL;
 }
 
-static int emit(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e)
-{
-  struct rows r;
-  struct row_plan p;
-  char why[160];
-  memset(out, 0, sizeof *out);
-  if (rows_make(j, &r, why)) return err_set(e, ERR_TARGET, NOWHERE, "rows: %s", why);
-  if (!rows_plan(j->mem, &r, k, &p)) return err_set(e, ERR_OPTION, NOWHERE, "rows: these settings do not go with the kernel");
-  rows_text(j, &p, out);
-  return OK;
-}
+static bool count(const void *plan, struct kernel_counts *out) { return rows_count(plan, out); }
+static void emit(const void *plan, struct text t, struct lower_out *out) { rows_text(plan, t, out); }
 
 // Without a kernel ahead there is nothing before the wait for it.
 static void settle(const struct lower_job *j, struct knobs *k)
@@ -82,6 +72,7 @@ const struct scheme scheme_rows = {
     .joins = true,
     .chooses = true,
     .choices = choices,
+    .plan = plan,
     .count = count,
     .emit = emit,
     .settle = settle,

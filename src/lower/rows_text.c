@@ -342,11 +342,11 @@ static void lane_groups(struct row_text *x)
   if (x->p->r->scanned && n) text_line(&x->t, "#warp = #%s.tile([%s])[%s]", x->team, tile, at);
 }
 
-struct row_text row_text_new(const struct lower_job *j, const struct row_plan *p, struct str *out)
+struct row_text row_text_new(const struct row_plan *p, struct text t)
 {
-  struct row_text x = {.t = {.out = out}, .mem = j->mem, .j = j, .p = p, .team = "t"};
-  x.have = NEWS(j->mem, bool, p->r->k.nvalues + 1), x.wide = NEWS(j->mem, bool, p->r->k.nvalues + 1);
-  x.masked = NEWS(j->mem, bool, p->r->k.nvalues + 1), x.carried = NEWS(j->mem, bool, p->r->k.nvalues + 1);
+  struct row_text x = {.t = t, .mem = p->r->j->mem, .p = p, .team = "t"};
+  x.have = NEWS(x.mem, bool, p->r->k.nvalues + 1), x.wide = NEWS(x.mem, bool, p->r->k.nvalues + 1);
+  x.masked = NEWS(x.mem, bool, p->r->k.nvalues + 1), x.carried = NEWS(x.mem, bool, p->r->k.nvalues + 1);
   return x;
 }
 
@@ -366,7 +366,7 @@ void row_passes(struct row_text *x)
 static void walk(struct row_text *x, int64_t tiles)
 {
   const struct row_plan *p = x->p;
-  emit_tiles(&x->t, x->j->gpu, tiles, "@b");
+  emit_tiles(&x->t, p->r->j->gpu, tiles, "@b");
   int64_t inner = tiles;
   for (int i = 0; i < p->r->k.naxes; i++) {
     int a = block_axis(p, i);
@@ -376,10 +376,11 @@ static void walk(struct row_text *x, int64_t tiles)
   }
 }
 
-void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out)
+void rows_text(const struct row_plan *p, struct text t, struct lower_out *out)
 {
-  struct row_text x = row_text_new(j, p, &out->text);
-  x.t.marks = j->marks, x.buffer = text_names(j->mem, j->n->kernels, TEXT_NUMBERED);
+  const struct lower_job *j = p->r->j;
+  struct row_text x = row_text_new(p, t);
+  x.buffer = text_names(j->mem, j->n->kernels, TEXT_NUMBERED);
   text_kernel(&x.t, j->name, NULL, j->gpu, p->cluster > 1 ? CAN_PDL | CAN_CLUSTER : CAN_PDL);
   const char *blocks = row_coordinates(&x);
   const int64_t tiles = p->blocks / p->cluster;

@@ -65,10 +65,28 @@ static int insert(struct choice *out, int n, int most, const struct choice *c)
   return n;
 }
 
+bool scheme_counts(const struct scheme *s, const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
+{
+  struct arena_mark mark = arena_mark(j->mem);
+  char why[160];
+  const void *plan = s->plan(j, k, why);
+  const bool fits = plan && s->count(plan, out);
+  return arena_reset(j->mem, mark), fits;
+}
+
+int scheme_emit(const struct scheme *s, const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e)
+{
+  char why[160] = "";
+  const void *plan = s->plan(j, k, why);
+  *out = (struct lower_out){0};
+  if (!plan) return err_set(e, ERR_TARGET, NOWHERE, "%s by %s: %s", j->name, s->name, *why ? why : "settings that do not fit");
+  return s->emit(plan, (struct text){.out = &out->text, .marks = j->marks}, out), OK;
+}
+
 double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k)
 {
   struct kernel_counts counts;
-  return s->count(j, k, &counts) ? kernel_time(&counts, j->gpu, NULL) : INFINITY;
+  return scheme_counts(s, j, k, &counts) ? kernel_time(&counts, j->gpu, NULL) : INFINITY;
 }
 
 // Schemes' models err more between schemes than within one: after the cheapest of all, the schemes take turns, each with its

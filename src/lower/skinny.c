@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { SETTINGS = 512 };
 struct skinny_setting {
@@ -77,16 +76,21 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
   return MIN(n, most);
 }
 
-static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
-{
-  struct arena_mark mark = arena_mark(j->mem);
-  struct sk_plan *p = NEW(j->mem, struct sk_plan);
+struct skinny_made {
+  struct sk_plan p;
   struct sk_shape s;
-  char why[160];
-  bool fits = sk_plan_make(j, p, why) == OK && sk_shape_make(p, k, &s);
-  if (fits) sk_count(p, &s, out);
-  arena_reset(j->mem, mark);
-  return fits;
+};
+
+static const void *plan(const struct lower_job *j, const struct knobs *k, char why[160])
+{
+  struct skinny_made *m = NEW(j->mem, struct skinny_made);
+  return sk_plan_make(j, &m->p, why) == OK && sk_shape_make(&m->p, k, &m->s) ? m : NULL;
+}
+
+static bool count(const void *plan, struct kernel_counts *out)
+{
+  const struct skinny_made *m = plan;
+  return sk_count(&m->p, &m->s, out), true;
 }
 
 // ---- text ----
@@ -123,36 +127,29 @@ static void frame(struct sk_emit *e)
   text_fill(&e->t, "?dependent Sync<grid.wait>#t()", e->all);
 }
 
-static int emit(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *err)
+static void emit(const void *plan, struct text t, struct lower_out *out)
 {
-  struct sk_plan *p = NEW(j->mem, struct sk_plan);
-  struct sk_shape s;
-  char why[160] = "";
-  memset(out, 0, sizeof *out);
-  if (sk_plan_make(j, p, why) != OK || !sk_shape_make(p, k, &s))
-    return err_set(err, ERR_TARGET, NOWHERE, "skinny does not take kernel %s so: %s", j->name, *why ? why : "settings that do not fit");
-  struct sk_emit e = {.t = {.out = &out->text, .marks = j->marks},
-                      .dependent = j->dependent && j->gpu->can & CAN_PDL,
-                      .p = p,
-                      .s = &s,
-                      .name = text_names(j->mem, j->n->kernels, TEXT_ALL)};
-  e.all = HOLES(NULL, INT(kv, s.kv), INT(kvs, s.kv / 4), INT(step, 4 * s.kv), INT(tiles, s.tiles), INT(depth, s.depth), INT(warps, s.warps),
-                INT(threads, s.threads), INT(quads, s.threads / 4), INT(split, s.split), INT(cluster, s.split > 1), INT(subs, s.subs),
-                INT(subbed, s.subs > 1), INT(steps, s.steps), INT(turn, s.warps * s.split), INT(rows, p->rows.size), INT(short, p->rows.size % 8),
-                INT(dependent, e.dependent), INT(item, s.item));
-  const char *blocks = arena_printf(j->mem, "%lld", (long long)gpu_blocks(j->gpu, tiles(p, &s)));
+  const struct sk_plan *p = &((const struct skinny_made *)plan)->p;
+  const struct sk_shape *s = &((const struct skinny_made *)plan)->s;
+  const struct lower_job *j = p->j;
+  struct sk_emit e = {
+      .t = t, .dependent = j->dependent && j->gpu->can & CAN_PDL, .p = p, .s = s, .name = text_names(j->mem, j->n->kernels, TEXT_ALL)};
+  e.all = HOLES(NULL, INT(kv, s->kv), INT(kvs, s->kv / 4), INT(step, 4 * s->kv), INT(tiles, s->tiles), INT(depth, s->depth), INT(warps, s->warps),
+                INT(threads, s->threads), INT(quads, s->threads / 4), INT(split, s->split), INT(cluster, s->split > 1), INT(subs, s->subs),
+                INT(subbed, s->subs > 1), INT(steps, s->steps), INT(turn, s->warps * s->split), INT(rows, p->rows.size), INT(short, p->rows.size % 8),
+                INT(dependent, e.dependent), INT(item, s->item));
+  const char *blocks = arena_printf(j->mem, "%lld", (long long)gpu_blocks(j->gpu, tiles(p, s)));
   text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", j->gpu,
-              (s.split > 1 ? CAN_CLUSTER : 0) | (e.dependent ? CAN_PDL : 0));
-  emit_frame(&e.t, j->mem, &p->kern, e.name, s.split, blocks, arena_printf(j->mem, "%d", s.threads), out);
+              (s->split > 1 ? CAN_CLUSTER : 0) | (e.dependent ? CAN_PDL : 0));
+  emit_frame(&e.t, j->mem, &p->kern, e.name, s->split, blocks, arena_printf(j->mem, "%d", s->threads), out);
   frame(&e);
   sk_emit_stage(&e);
   sk_emit_early(&e);
   sk_emit_inbox(&e);
   sk_emit_loop(&e);
   sk_emit_reduce(&e);
-  emit_tiles_end(&e.t, j->gpu, tiles(p, &s));
+  emit_tiles_end(&e.t, j->gpu, tiles(p, s));
   text_until(&e.t, 0);
-  return OK;
 }
 
 const struct scheme scheme_skinny = {.name = "skinny",
@@ -162,5 +159,6 @@ const struct scheme scheme_skinny = {.name = "skinny",
                                      .tails = true,
                                      .rules = SK_RULES,
                                      .choices = choices,
+                                     .plan = plan,
                                      .count = count,
                                      .emit = emit};

@@ -278,7 +278,7 @@ bool tail_make(const struct lower_job *j, enum tail_way way, struct tail *x, cha
   if (way == TAIL_CLUSTER && x->parts > j->gpu->cluster) return refuse(&t, "joins more parts than a cluster has blocks");
   if (!take_bases(&t)) return false;
   kern_join_axes(&x->r.k);
-  rows_ready(j->mem, &x->r);
+  rows_ready(j, &x->r);
   write_head(x);
   return true;
 }

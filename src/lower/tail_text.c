@@ -91,8 +91,8 @@ static void chunks(const struct tail *x, struct text *t)
 
 static void item(const struct tail *x, struct text *t, const char **global)
 {
-  struct row_text r = row_text_new(x->j, &x->p, t->out);
-  r.t.indent = t->indent, r.t.marks = t->marks, r.t.tail = true, r.team = "team", r.buffer = global;
+  struct row_text r = row_text_new(&x->p, (struct text){t->out, t->indent, .marks = t->marks, .tail = true});
+  r.team = "team", r.buffer = global;
   row_coordinates(&r);
   text_line(&r.t, "%s = #team.indices()", r.coordinate);
   chunks(x, &r.t);
@@ -118,7 +118,7 @@ static void items(const struct tail *x, struct text *t, const char **global)
 
 static void team(const struct tail *x, struct text *t, const char **global, int threads)
 {
-  struct row_text r = row_text_new(x->j, &x->p, t->out);
+  struct row_text r = row_text_new(&x->p, *t);
   TEXT_SCOPE(t);
   row_coordinates(&r);
   text_begin(t,

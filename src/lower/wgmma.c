@@ -305,22 +305,19 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
   if (w->pair_axis >= 0) wgmma_pair_meet(k);
 }
 
-// NULL with the reason in why.
-static struct wg_plan *made(const struct lower_job *j, const struct knobs *k, char why[160])
+static const void *plan(const struct lower_job *j, const struct knobs *k, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
   j = mma_anew(j, (struct norm_anew){k->v[WG_ROWS], k->v[WG_STEP], k->v[WG_COLS]}, why);
   return wgmma_plan(w, j, k->v[WG_BROUGHT], why) && wgmma_fit(w, k) ? w : NULL;
 }
 
-static int emit(const struct lower_job *j, const struct knobs *knobs, struct lower_out *out, struct err *e)
+static bool count(const void *plan, struct kernel_counts *out) { return wgmma_count(plan, out), true; }
+
+static void emit(const void *plan, struct text t, struct lower_out *out)
 {
-  char why[160];
-  struct wg_plan *w = made(j, knobs, why);
-  *out = (struct lower_out){0};
-  if (!w) return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
-  struct text t = {.out = &out->text, .marks = j->marks};
-  if (j->marks) j->marks->block = w->p.n->block;
+  const struct wg_plan *w = plan;
+  const struct lower_job *j = w->p.job;
   struct mma_kernel k = mma_kernel_new(&w->p, &t);
   struct wgmma_arguments a = {.out = out};
   text_kernel(&t, j->name, NULL, j->gpu, CAN_WGMMA);
@@ -329,15 +326,6 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   mma_head(&w->p, &t, w->blocks, &a.reads, &a.writes);
   body(&k, w);
   text_until(&t, 0);
-  return OK;
-}
-
-static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
-{
-  char why[160];
-  const struct wg_plan *w = made(j, k, why);
-  if (w) wgmma_count(w, out);
-  return w;
 }
 
 const struct scheme scheme_wgmma = {
@@ -349,6 +337,7 @@ const struct scheme scheme_wgmma = {
     .rules = MMA_RULES,
     .tails = true,
     .choices = wgmma_choices,
+    .plan = plan,
     .count = count,
     .emit = emit,
 };

@@ -92,7 +92,7 @@ static int lower(struct holding *h)
   struct knobs all[CHOICES];
   if (!s->choices(&j, CHOICES, all, why)) return said(h, why);
   if (!(scheme_cost(s, &j, &h->c.k) > 0)) return said(h, "its cost is no number");
-  return s->emit(&j, &h->c.k, &h->made, &h->e) ? said(h, h->e.text) : OK;
+  return scheme_emit(s, &j, &h->c.k, &h->made, &h->e) ? said(h, h->e.text) : OK;
 }
 
 static int same_classes(struct holding *h, const struct tile_buffer *b, const char *data, const double *want, const struct tensor *t)

@@ -98,7 +98,7 @@ static bool run(struct fixture *f, const char *name, const struct knobs *k, stru
   struct tile_fill fills[16] = {{0}};
   struct sim_report report;
   struct str said = {0};
-  if (scheme_rows.emit(&f->j, k, &out, &e)) return false;
+  if (scheme_emit(&scheme_rows, &f->j, k, &out, &e)) return false;
   const char *text = str_text(&out.text);
   char what[200];
   snprintf(what, sizeof what, "%s: vec=%d across=%d down=%d join=%d regs=%d deep=%d stream=%d late=%d ahead=%d hold=%d cluster=%d stack=%d", name,
@@ -301,7 +301,7 @@ static const char *emitted(struct fixture *f, const struct knobs *k)
 {
   struct lower_out out;
   struct err e = {0};
-  if (scheme_rows.emit(&f->j, k, &out, &e)) fail_msg("%s", e.text);
+  if (scheme_emit(&scheme_rows, &f->j, k, &out, &e)) fail_msg("%s", e.text);
   const char *text = arena_printf(&f->mem, "%s", str_text(&out.text));
   str_free(&out.text);
   return text;
@@ -347,7 +347,7 @@ static void before_the_wait(void **state)
   struct lower_out out;
   struct err e = {0};
   f.j.dependent = true;
-  assert_int_not_equal(scheme_rows.emit(&f.j, &k, &out, &e), OK); // more rounds than there are
+  assert_int_not_equal(scheme_emit(&scheme_rows, &f.j, &k, &out, &e), OK); // more rounds than there are
   arena_close(&f.mem);
 }
 

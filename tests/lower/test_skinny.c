@@ -84,7 +84,7 @@ static void hold(struct held *h, const char *name, const struct lower_job *j, co
   struct tile_fill fills[16];
   int inputs[16], n = graph_inputs(h->g, inputs), nfills = 0;
   const char *what = arena_printf(&h->mem, "%s warps=%d cols=%d depth=%d split=%d ahead=%d", name, k->v[0], k->v[1], k->v[2], k->v[3], k->v[4]);
-  if (scheme_skinny.emit(j, k, &out, &e)) fail_msg("%s: %s", what, e.text);
+  if (scheme_emit(&scheme_skinny, j, k, &out, &e)) fail_msg("%s: %s", what, e.text);
   const char *text = arena_strdup(&h->mem, str_text(&out.text));
   str_free(&out.text);
   if (getenv("MICA_SHOW")) fprintf(stderr, "// %s\n%s", what, text);
@@ -164,7 +164,7 @@ static void other_settings(void **state)
     struct err e = {0};
     open_graph(&h, &t.row[0]);
     struct lower_job j = {.mem = &h.mem, .n = &h.n, .store = h.store, .gpu = gpu_of("sm_80"), .name = "m"};
-    assert_int_equal(scheme_skinny.emit(&j, &bad[i], &out, &e), USER);
+    assert_int_equal(scheme_emit(&scheme_skinny, &j, &bad[i], &out, &e), USER);
     assert_true(isinf(scheme_cost(&scheme_skinny, &j, &bad[i])));
     arena_close(&h.mem);
   }
