@@ -122,7 +122,6 @@ struct mma_plan {
   struct mma_product *product;
   int *product_of;           // for each value; -1
   int *tile_of;              // for each value; -1
-  int *iter_of;              // for each value: the iterator of a load; -1
   struct mma_shape *shape;   // for each value
   enum mma_section *section; // for each value
   bool *folded;              // for each value: a sum of products that are added to an accumulator one after another
@@ -175,6 +174,9 @@ bool mma_sums_parts(const struct mma_plan *p, int fold);
 void mma_sections(struct mma_plan *p); // assigns values to sections and orders them
 static inline const struct kern_value *mma_at(const struct mma_plan *p, int v) { return &p->k.v[v]; }
 static inline bool mma_loads(const struct mma_plan *p, int v) { return p->k.v[v].kind == KERN_LOAD; }
+// The iterator that a load reads by, and its access.
+static inline int mma_iter(const struct mma_plan *p, int load) { return p->n->iter_of[p->n->block->nodes[p->k.v[load].about - 1].out]; }
+static inline const struct plan_access *mma_access(const struct mma_plan *p, int load) { return &p->n->iter[mma_iter(p, load)]; }
 static inline uint32_t mma_letters(const struct mma_plan *p, axis_set s) { return (uint32_t)(s & p->k.letters); }
 static inline uint32_t mma_has(const struct mma_plan *p, int v) { return mma_letters(p, p->k.v[v].axes); }
 static inline uint32_t mma_gone(const struct mma_plan *p, int v) { return mma_letters(p, p->k.v[v].folded); } // letters that a reduction removes

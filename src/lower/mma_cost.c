@@ -29,7 +29,7 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
   double ring = 0, fixed = 0, soon = 0;
   for (int v = 0; v < p->k.nvalues; v++) {
     if (!mma_loads(p, v) || !p->k.v[v].live || p->k.v[v].at.index) continue;
-    const struct plan_access *a = &p->n->iter[p->iter_of[v]];
+    const struct plan_access *a = mma_access(p, v);
     bool varying = mma_varies(p, v), tile = p->tile_of[v] >= 0;
     double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, mma_has(p, v), true), run = elem * count_run(p->n, a);
     double more = MEMORY_SECTOR * ceil(run / MEMORY_SECTOR) / run, n = times(p, varying) * (mma_read_hidden(p, v) ? p->partly : 1),
@@ -103,10 +103,7 @@ static void parts(const struct mma_plan *p, struct kernel_counts *c)
 
 static double cost_of(const struct kern_value *v) { return v->kind == KERN_MAP ? kern_op(v->op).cost : 2; }
 
-static double elements_in(const struct mma_plan *p, struct mma_shape s)
-{
-  return (s.rows ? 2.0 * p->mt : 1) * (s.cols >= 0 ? 2.0 * p->cols[s.cols].nt : 1);
-}
+static double elements_in(const struct mma_plan *p, struct mma_shape s) { return (double)mma_fragment_registers(p, s); }
 
 // A product, of a constant too, that only a sum or a difference reads is one instruction with it.
 static bool fused(const struct mma_plan *p, int v)

@@ -36,32 +36,40 @@ static int64_t tile_part(const struct mma_plan *p, const struct kern_sum *b, boo
   return r;
 }
 
+// A number, what the grid adds, and these letters of rows; and more, which is text. All that is added, less all that is subtracted.
+static const char *sum_text(struct mma_kernel *k, const struct kern_sum *b, int64_t number, uint32_t letters, const char *more, bool less)
+{
+  const struct mma_plan *p = k->p;
+  const int64_t *grid = &b->stride[p->n->nletters];
+  struct str text[2] = {{0}};
+  struct plan_access side[2] = {{0}};
+  side[number < 0].offset = llabs(number);
+  for (int i = 0; i < p->n->block->ngrid; i++) side[grid[i] < 0].grid[i] = llabs(grid[i]);
+  for (int l = 0; l < p->n->nletters; l++)
+    if (letters >> l & 1) side[b->stride[l] < 0].stride[l] = llabs(b->stride[l]);
+  for (int i = 0; i < 2; i++) mma_walk_base(p, &side[i], 1, "0", &text[i]), mma_row_walk(p, side[i].stride, 1, &text[i]);
+  if (*more) str_add(&text[less], " + %s", more);
+  const char *plus = str_keep(k->mem, &text[0]), *minus = str_keep(k->mem, &text[1]);
+  return arena_printf(k->mem, "(%s - (%s))", plus, minus);
+}
+
 static const char *rest(struct mma_kernel *k, const struct kern_sum *b, bool most)
 {
   const struct mma_plan *p = k->p;
-  struct str text[2] = {{0}};
-  struct plan_access side[2] = {{0}};
-  int64_t tile = tile_part(p, b, most), step;
-  side[tile < 0].offset = llabs(tile);
-  for (int i = 0; i < p->n->block->ngrid; i++) {
-    int64_t s = b->stride[p->n->nletters + i];
-    side[s < 0].grid[i] = llabs(s);
-  }
-  for (int i = 0; i < 2; i++) mma_walk_base(p, &side[i], 1, "0", &text[i]);
+  const char *rows = "";
+  int64_t step;
   if (row_step(p, b, &step) && step) {
-    bool last = most == (step > 0);
-    const char *row = last ? arena_printf(k->mem, "%lld", (long long)p->cut - 1) : "0";
-    str_add(&text[step < 0], " + (%s) * %lld", mma_cut_row(p, row, true), (long long)llabs(step));
+    const char *row = most == (step > 0) ? arena_printf(k->mem, "%lld", (long long)p->cut - 1) : "0";
+    rows = arena_printf(k->mem, "(%s) * %lld", mma_cut_row(p, row, true), (long long)llabs(step));
   }
-  const char *plus = str_keep(k->mem, &text[0]), *minus = str_keep(k->mem, &text[1]);
-  return arena_printf(k->mem, "(%s - (%s))", plus, minus);
+  return sum_text(k, b, tile_part(p, b, most), 0, rows, step < 0);
 }
 
 // ---- bounds that load numbers: by row, the first and the last element that is shown ----
 
 static const char *loaded(struct mma_kernel *k, int value, const char *name)
 {
-  const struct plan_access *a = &k->p->n->iter[k->p->iter_of[value]];
+  const struct plan_access *a = mma_access(k->p, value);
   const char *type = tile_dtype(k->p->job->store[a->tensor]);
   struct str at = {0};
   mma_walk_base(k->p, a, 1, "0", &at);
@@ -79,17 +87,7 @@ static const char *loaded(struct mma_kernel *k, int value, const char *name)
 // The bound's left side in row @r, without the element's own number.
 static const char *row_rest(struct mma_kernel *k, const struct kern_sum *b, const char *name)
 {
-  const struct mma_plan *p = k->p;
-  struct str text[2] = {{0}};
-  struct plan_access side[2] = {{0}};
-  side[b->constant < 0].offset = llabs(b->constant);
-  for (int i = 0; i < p->n->block->ngrid; i++) side[b->stride[p->n->nletters + i] < 0].grid[i] = llabs(b->stride[p->n->nletters + i]);
-  for (int l = 0; l < p->n->nletters; l++)
-    if (p->row_letters >> l & 1) side[b->stride[l] < 0].stride[l] = llabs(b->stride[l]);
-  for (int i = 0; i < 2; i++) mma_walk_base(p, &side[i], 1, "0", &text[i]), mma_row_walk(p, side[i].stride, 1, &text[i]);
-  if (b->by) str_add(&text[b->by < 0], " + %s", loaded(k, b->load, name));
-  const char *plus = str_keep(k->mem, &text[0]), *minus = str_keep(k->mem, &text[1]);
-  return arena_printf(k->mem, "(%s - (%s))", plus, minus);
+  return sum_text(k, b, b->constant, k->p->row_letters, b->by ? loaded(k, b->load, name) : "", b->by < 0);
 }
 
 static void loaded_bounds(struct mma_kernel *k)
@@ -137,7 +135,7 @@ static void loaded_bounds(struct mma_kernel *k)
 
 static bool loads_rows(const struct mma_plan *p, int load)
 {
-  return p->n->kernels->tensors[p->k.v[load].at.tensor].dtype == I32 && p->iter_of[load] >= 0 && !(mma_has(p, load) & ~p->row_letters);
+  return p->n->kernels->tensors[p->k.v[load].at.tensor].dtype == I32 && !(mma_has(p, load) & ~p->row_letters);
 }
 
 // Numbers 0, 1, ... of elements along the loop, with factor 1 or -1, alike in all bounds.

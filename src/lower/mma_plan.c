@@ -156,7 +156,7 @@ static bool operand_type(struct mma_plan *p, const struct plan_access *a)
 
 static bool add_tile(struct mma_plan *p, int value, const struct mma_list *outer, const struct mma_list *inner, bool left)
 {
-  const struct plan_access *a = &p->n->iter[p->iter_of[value]];
+  const struct plan_access *a = mma_access(p, value);
   uint32_t has = mma_has(p, value);
   struct mma_list rows = {0};
   mma_list_add(&rows, outer->n, outer->letter, has);
@@ -179,7 +179,7 @@ static bool add_tile(struct mma_plan *p, int value, const struct mma_list *outer
   struct mma_tile *t = &p->tile[p->ntiles];
   *t = (struct mma_tile){.value = value,
                          .tensor = a->tile,
-                         .iter = p->iter_of[value],
+                         .iter = mma_iter(p, value),
                          .out = out,
                          .in = in,
                          .reads = left,
@@ -218,7 +218,7 @@ static bool product_tiles(struct mma_plan *p)
     if (!mma_loads(p, b) && !mma_side_add(p, x->b, &b)) return false;
     if (mma_loads(p, x->a) && !add_tile(p, x->a, &left, sum, true)) return false;
     // A right operand is [sum, cols], or [cols, sum] where the summed index is contiguous in memory.
-    const struct plan_access *a = &p->n->iter[p->iter_of[b]];
+    const struct plan_access *a = mma_access(p, b);
     const int by_sum = mma_width(p, a, sum, 8), by_cols = mma_width(p, a, cols, 8);
     const bool summed_inside = by_sum > by_cols || (by_sum == by_cols && p->n->ragged.all && mma_lies_along(p, a, sum));
     const struct mma_list *outer = summed_inside ? cols : sum;
@@ -261,16 +261,6 @@ static bool make_tails(struct mma_plan *p)
   return !j->tail || p->tails[TAIL_CLUSTER] || p->tails[TAIL_LAST];
 }
 
-static bool same_access(const struct mma_plan *p, const struct kern_access *a, const struct plan_access *b)
-{
-  const struct graph *g = p->n->block;
-  bool same = a->tensor == b->tensor && a->offset == b->offset;
-  for (int i = 0; i < p->n->nletters && same; i++) same = p->n->extent[i] <= 1 || a->stride[i] == b->stride[i];
-  for (int i = 0; i < g->ngrid && same; i++) same = g->grid[i] <= 1 || a->stride[p->n->nletters + i] == b->grid[i];
-  for (int i = 0; i < g->nloop && same; i++) same = g->loop[i] <= 1 || a->stride[p->n->nletters + g->ngrid + i] == b->loop[i];
-  return same;
-}
-
 static bool take_values(struct mma_plan *p)
 {
   const struct lower_job *j = p->job;
@@ -278,13 +268,8 @@ static bool take_values(struct mma_plan *p)
   if (lower_values(j, MMA_RULES, &p->k, p->why)) return false;
   size_t n = (size_t)p->k.nvalues + 1;
   p->product_of = NEWS(j->mem, int, n), p->section = NEWS(j->mem, enum mma_section, n), p->folded = NEWS(j->mem, bool, n);
-  p->tile_of = NEWS(j->mem, int, n), p->iter_of = NEWS(j->mem, int, n), p->shape = NEWS(j->mem, struct mma_shape, n);
-  for (int v = 0; v < p->k.nvalues; v++) {
-    p->product_of[v] = p->tile_of[v] = p->iter_of[v] = -1, p->section[v] = MMA_CONST;
-    for (int i = p->n->niter - 1; i >= 0 && mma_loads(p, v); i--)
-      if (same_access(p, &p->k.v[v].at, &p->n->iter[i])) p->iter_of[v] = i;
-    if (mma_loads(p, v) && p->iter_of[v] < 0) return mma_refuse(p, "a load that is no iterator's");
-  }
+  p->tile_of = NEWS(j->mem, int, n), p->shape = NEWS(j->mem, struct mma_shape, n);
+  for (int v = 0; v < p->k.nvalues; v++) p->product_of[v] = p->tile_of[v] = -1, p->section[v] = MMA_CONST;
   return true;
 }
 

@@ -146,7 +146,7 @@ const char *mma_load_parts(struct mma_kernel *k, int fold)
   int64_t parts = norm_extent(p->n, k->parts);
   text_line(k->t, "%%%s <- Init<%s>()", out, fold_neutral(v->kind));
   text_open(k->t, "for (p = 0; p < %lld; p += 1)%s {", (long long)parts, parts <= 16 ? " unroll" : "");
-  one = from_memory(k, &p->n->iter[p->iter_of[v->in[0]]], s);
+  one = from_memory(k, mma_access(p, v->in[0]), s);
   emit_binary(k->t, fold_operator(v->kind), out, out, one);
   text_close(k->t);
   k->parts = 0;
@@ -172,7 +172,7 @@ const char *mma_value(struct mma_kernel *k, int value, struct mma_shape want)
 {
   const struct mma_plan *p = k->p;
   if (!mma_loads(p, value)) return k->reg[value];
-  const struct plan_access *a = &p->n->iter[p->iter_of[value]];
+  const struct plan_access *a = mma_access(p, value);
   want.rows = (mma_has(p, value) & p->row_letters) != 0;
   if (!(mma_has(p, value) & ~p->row_letters)) want.cols = -1;
   if (k->reg[value] && k->have[value].cols == want.cols) return k->reg[value];

@@ -24,7 +24,7 @@ static void add_argument(struct mma_kernel *k, struct wgmma_arguments *a, int te
 static int load_of(const struct mma_plan *p, int iter)
 {
   for (int v = 0; v < p->k.nvalues; v++)
-    if (p->k.v[v].live && p->iter_of[v] == iter) return v;
+    if (p->k.v[v].live && mma_loads(p, v) && mma_iter(p, v) == iter) return v;
   return -1;
 }
 

@@ -22,12 +22,13 @@
 
 enum { BOX_DIMS = 8, BOX_RANK = 5 };
 struct box_dim {
-  int64_t extent, stride, box;  // of the buffer; of the tile along it
-  bool inner;                   // the tile's contiguous dimension
-  bool apart;                   // the box is longer, what lies behind are zeros: nothing continues it
-  bool rows;                    // all rows, of which a block has a piece
-  bool ragged, clipped;         // the loop, or blocks go on along it, and the last has less of it
-  bool half;                    // of a box, the half that this block of a pair brings
+  int64_t extent, stride, box; // of the buffer; of the tile along it
+  bool inner;                  // the tile's contiguous dimension
+  bool apart;                  // the box is longer, what lies behind are zeros: nothing continues it
+  bool rows;                   // all rows, of which a block has a piece
+  bool ragged, clipped;        // the loop, or blocks go on along it, and the last has less of it
+  int64_t parts;               // of a box, of which this is number `part`, as text; NULL: the whole box
+  const char *part;
   int64_t shift;                // the number of the first box
   struct lower_walk grid, loop; // which box: that plus sums over axes, strides in boxes
 };

@@ -16,7 +16,7 @@ static bool divides(const struct mma_plan *p, const struct plan_access *a, int64
 static int64_t line_of(const struct mma_plan *p, int v, int *cols)
 {
   if (mma_varies(p, v) || !wgmma_loads_matrix(p, v, cols) || !mma_read_in(p, v, 1u << MMA_POST | 1u << MMA_SENT)) return 0;
-  const struct plan_access *a = &p->n->iter[p->iter_of[v]];
+  const struct plan_access *a = mma_access(p, v);
   const struct mma_list *l = &p->cols[*cols].list;
   int last = l->letter[l->n - 1], bytes = dtype_bytes(p->job->store[a->tensor]);
   int64_t line = LINE / bytes;
@@ -29,7 +29,7 @@ static int64_t line_of(const struct mma_plan *p, int v, int *cols)
 static void fetch(struct mma_kernel *k, const struct wg_plan *w, int v, int cols, int64_t line)
 {
   const struct mma_plan *p = k->p;
-  const struct plan_access *a = &p->n->iter[p->iter_of[v]];
+  const struct plan_access *a = mma_access(p, v);
   int unit = FETCHED / dtype_bytes(p->job->store[a->tensor]);
   long long each = p->cols[cols].size / line, lines = mma_block_rows(p) * each, threads = 128ll * w->groups;
   struct str at = {0};

@@ -185,12 +185,11 @@ const char *box_view(const struct mma_plan *p, const struct box *b, const char *
   str_add(&s, "])[");
   for (int i = 0; i < b->ndims; i++) {
     const struct box_dim *d = &b->dim[i];
-    bool pieces = d->inner && b->chunks > 1;
-    str_add(&s, "%s%s%lld", i ? ", " : "", pieces || d->half ? "(" : "", (long long)d->shift);
+    const char *part = d->part ? d->part : d->inner && b->chunks > 1 ? chunk : NULL;
+    str_add(&s, "%s%s%lld", i ? ", " : "", part ? "(" : "", (long long)d->shift);
     mma_walk_text(&d->grid, "@bid", &s);
     mma_walk_text(&d->loop, it, &s);
-    if (pieces) str_add(&s, ") * %lld + %s", (long long)b->chunks, chunk);
-    if (d->half) str_add(&s, ") * 2 + @half");
+    if (part) str_add(&s, ") * %lld + %s", (long long)(d->part ? d->parts : b->chunks), part);
   }
   str_add(&s, "]");
   return str_keep(p->job->mem, &s);

@@ -77,7 +77,7 @@ void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struc
   if (b->chunks % 2) {
     struct box half = *b;
     int d = halved_dim(b);
-    half.dim[d].box /= 2, half.dim[d].half = true;
+    half.dim[d].box /= 2, half.dim[d].parts = 2, half.dim[d].part = "@half";
     one_half(k, arena_printf(k->mem, "%%s%d[%s].tile([%lld, _])[@half, 0]%s", t->buffer, stage, (long long)t->rows / 2, box_shape(k->p, &half)),
              arena_printf(k->mem, "%%box%d%s", t->tensor, box_view(k->p, &half, it, "0")), barrier);
     return;

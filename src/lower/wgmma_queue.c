@@ -57,7 +57,7 @@ static int width(const struct mma_plan *p, int iter, int *cols)
   uint32_t has = 0;
   if (norm_is_index(p->n, a->tensor)) return 0;
   for (int v = 0; v < p->k.nvalues; v++)
-    if (p->k.v[v].live && p->iter_of[v] == iter && p->tile_of[v] < 0) has = mma_has(p, v);
+    if (p->k.v[v].live && mma_loads(p, v) && mma_iter(p, v) == iter && p->tile_of[v] < 0) has = mma_has(p, v);
   if (!has || has & p->row_letters) return 0;
   *cols = mma_cols_with(p, has);
   if (*cols < 0 || mma_pads(p, *cols)) return 0;

@@ -138,33 +138,17 @@ static const char *piece_of_columns(struct mma_kernel *k, const struct wg_plan *
   return w->wide == 1 ? "j" : arena_printf(k->mem, "%s * %lld + j", wgmma_part(k->p), (long long)s->box.chunks / w->wide);
 }
 
-// The piece of the buffer with rows number @rows and columns number j.
-static const char *view(struct mma_kernel *k, const struct wg_plan *w, const struct wg_store *s)
-{
-  struct str x = {0};
-  str_add(&x, ".tile([");
-  for (int i = 0; i < s->box.ndims; i++) str_add(&x, "%s%lld", i ? ", " : "", (long long)(s->box.dim[i].inner ? s->box.chunk : s->piece[i]));
-  str_add(&x, "])[");
-  for (int i = 0; i < s->box.ndims; i++) {
-    const struct box_dim *d = &s->box.dim[i];
-    str_add(&x, "%s(0", i ? ", " : "");
-    mma_walk_text(&d->grid, "@bid", &x);
-    if (d->inner)
-      str_add(&x, ") * %lld + %s", (long long)s->box.chunks, piece_of_columns(k, w, s));
-    else
-      str_add(&x, ") * %lld + @rows / %lld %% %lld", (long long)s->pieces[i], (long long)s->below[i], (long long)s->pieces[i]);
-  }
-  str_add(&x, "]");
-  return str_keep(k->mem, &x);
-}
-
-// The place with the dimensions of the piece.
-static const char *shape_of_piece(const struct mma_plan *p, const struct wg_store *s)
+// The box of the piece with rows number @rows.
+static struct box piece_box(struct mma_kernel *k, const struct wg_plan *w, const struct wg_store *s)
 {
   struct box part = s->box;
-  for (int i = 0; i < part.ndims; i++)
-    if (!part.dim[i].inner) part.dim[i].box = s->piece[i];
-  return box_shape(p, &part);
+  for (int i = 0; i < part.ndims; i++) {
+    struct box_dim *d = &part.dim[i];
+    d->loop.n = 0, d->parts = d->inner ? part.chunks : s->pieces[i];
+    d->part = d->inner ? piece_of_columns(k, w, s) : arena_printf(k->mem, "@rows / %lld %% %lld", (long long)s->below[i], (long long)s->pieces[i]);
+    if (!d->inner) d->box = s->piece[i];
+  }
+  return part;
 }
 
 // How many pieces of 64 rows a warpgroup sends of an item.
@@ -186,6 +170,7 @@ static const char *place(struct mma_kernel *k, const struct wg_plan *w, int save
 static void send(struct mma_kernel *k, const struct wg_plan *w, int save, const char *from)
 {
   const struct plan_access *a = &k->p->n->save[save];
+  const struct box piece = piece_box(k, w, &w->store[save]);
   TEXT_ABOUT(k->t, k->p->k.save[save].about - 1);
   text_fill(k->t,
             "each m:$mt\n"
@@ -209,7 +194,7 @@ static void send(struct mma_kernel *k, const struct wg_plan *w, int save, const 
             "Sync<bulk.commit>()",
             HOLES(NULL, INT(mt, k->p->mt), STR(group, wgmma_rows(k->p)), STR(place, place(k, w, save)), INT(left, w->places - 1),
                   INT(steps, w->store_chunk / 16), STR(type, tile_dtype(k->p->job->store[a->tensor])), STR(from, from), INT(tile, a->tile),
-                  STR(view, view(k, w, &w->store[save])), STR(shape, shape_of_piece(k->p, &w->store[save]))));
+                  STR(view, box_view(k->p, &piece, "0", "")), STR(shape, box_shape(k->p, &piece))));
 }
 
 void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save)

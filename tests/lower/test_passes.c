@@ -20,7 +20,7 @@ static struct norm norm_of(struct arena *mem, const struct graph *g)
 static int tile_of_iterator(const struct mma_plan *p, int iter)
 {
   for (int v = 0; v < p->k.nvalues; v++)
-    if (p->iter_of[v] == iter && p->tile_of[v] >= 0) return p->tile_of[v];
+    if (mma_loads(p, v) && mma_iter(p, v) == iter && p->tile_of[v] >= 0) return p->tile_of[v];
   return -1;
 }
 
