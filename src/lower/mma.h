@@ -98,6 +98,8 @@ struct mma_product {
   int sum_cols, out_cols; // lists
   int into;               // the accumulator that it adds to directly; -1: none
   int joins;              // the sum of products whose registers it adds to, by wgmma or for parts of f32; -1: none
+  int leads;              // number of the first product of that sum; its own if there is none
+  bool goes_on;           // a later product adds to that sum, too
   const struct chain_product *chain;
 };
 struct mma_side {

@@ -41,18 +41,19 @@ static void split_after(struct mma_plan *p)
   }
 }
 
-bool mma_adds_products(const struct mma_plan *p, int accumulator)
+static const struct mma_product *added_product(const struct mma_plan *p, int accumulator)
 {
-  bool adds = false;
-  for (int i = 0; i < p->nproducts; i++) adds |= p->product[i].into == accumulator;
-  return adds;
+  for (int i = 0; i < p->nproducts; i++)
+    if (p->product[i].into == accumulator) return &p->product[i];
+  return NULL;
 }
+
+bool mma_adds_products(const struct mma_plan *p, int accumulator) { return added_product(p, accumulator); }
 
 bool mma_partial(const struct mma_plan *p, int accumulator)
 {
-  for (int i = 0; i < p->nproducts; i++)
-    if (p->product[i].into == accumulator) return mma_sums_part(p, &p->product[i]);
-  return false;
+  const struct mma_product *x = added_product(p, accumulator);
+  return x && mma_sums_part(p, x);
 }
 
 // Warpgroups have parts of the columns of results. Products sum over registers that hold all columns.

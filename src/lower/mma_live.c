@@ -46,12 +46,7 @@ static void read(const struct mma_plan *p, int x, int reader, int operand, int a
 }
 
 // To an accumulator, or to the first of the products that are one sum.
-static bool adds_elsewhere(const struct mma_plan *p, const struct mma_product *x)
-{
-  for (const struct mma_product *other = p->product; x && other < x; other++)
-    if (x->joins >= 0 && other->joins == x->joins) return true;
-  return x && x->into >= 0;
-}
+static bool adds_elsewhere(const struct mma_plan *p, const struct mma_product *x) { return x && (x->into >= 0 || x != &p->product[x->leads]); }
 
 static void lives(const struct mma_plan *p, const int *order, int n, const int loop[2], struct life *l)
 {

@@ -25,7 +25,8 @@ static struct mma_product oriented(const struct mma_plan *p, int v, const struct
   bool turned = n.a != n.b ? c->a != n.a : c->cols != n.cols;
   uint32_t there = 0; // letters that are
   for (int i = 0; i < p->n->nletters; i++) there |= p->n->extent[i] > 1 ? 1u << i : 0;
-  return (struct mma_product){v, x->in[turned], x->in[!turned], c->rows & there, c->cols & there, c->sum & there, c->batch & there, 0, 0, -1, -1, c};
+  return (struct mma_product){
+      v, x->in[turned], x->in[!turned], c->rows & there, c->cols & there, c->sum & there, c->batch & there, 0, 0, -1, -1, p->product_of[v], false, c};
 }
 
 static bool collect(struct mma_plan *p)
@@ -43,16 +44,20 @@ static bool collect(struct mma_plan *p)
   return c->oriented || mma_refuse(p, "products have no rows in common");
 }
 
-// All that is added up to v, by values that nothing else reads, are products. Marks these, or undoes that.
-static bool sum_of_products(struct mma_plan *p, int v, int into)
+// ---- sums of products, which are one in the same registers ----
+
+// Marks the products that are added up to v as parts of `root`, an accumulator or the last sum, and sums between them; false: something else is added,
+// or read elsewhere.
+static bool join_sum(struct mma_plan *p, int v, int root, bool mark)
 {
-  const struct kern_value *x = &p->k.v[v];
-  bool sum = x->kind == KERN_MAP && x->op == OP_ADD && x->in[0] != x->in[1];
-  if (x->uses != 1) return false;
-  if (x->kind == KERN_PRODUCT) return p->product[p->product_of[v]].into = into, true;
-  if (!sum) return false;
-  p->folded[v] = into >= 0;
-  return sum_of_products(p, x->in[0], into) && sum_of_products(p, x->in[1], into);
+  const struct kern_value *x = mma_at(p, v);
+  struct mma_product *product = x->kind == KERN_PRODUCT ? &p->product[p->product_of[v]] : NULL;
+  if (p->section[v] != p->section[root] || (v != root && x->uses != 1)) return false;
+  if (product && mark) *(mma_accumulates(p, root) ? &product->into : &product->joins) = root;
+  if (product) return mark || product->into < 0;
+  if (x->kind != KERN_MAP || x->op != OP_ADD || x->in[0] == x->in[1] || (p->folded[v] && !mark)) return false;
+  if (mark && v != root) p->folded[v] = true;
+  return join_sum(p, x->in[0], root, mark) && join_sum(p, x->in[1], root, mark);
 }
 
 static void join_accumulators(struct mma_plan *p)
@@ -61,28 +66,21 @@ static void join_accumulators(struct mma_plan *p)
     const struct kern_value *x = &p->k.v[v];
     bool adds = x->kind == KERN_SUM || x->kind == KERN_RESCALE;
     if (!x->live || !adds || !mma_accumulates(p, v) || mma_gone(p, v)) continue;
-    if (!sum_of_products(p, x->in[0], v)) sum_of_products(p, x->in[0], -1);
+    if (join_sum(p, x->in[0], v, false)) join_sum(p, x->in[0], v, true);
   }
-}
-
-// ---- sums of products, which are one in the same registers ----
-
-// Marks the products that are added up to v as parts of the sum `root`, and sums between them; false: something else is added, too.
-static bool join_sum(struct mma_plan *p, int v, int root, bool mark)
-{
-  const struct kern_value *x = mma_at(p, v);
-  if (p->section[v] != p->section[root] || (v != root && x->uses != 1)) return false;
-  if (x->kind == KERN_PRODUCT && mark) p->product[p->product_of[v]].joins = root;
-  if (x->kind == KERN_PRODUCT) return p->product[p->product_of[v]].into < 0;
-  if (x->kind != KERN_MAP || x->op != OP_ADD || x->in[0] == x->in[1] || (p->folded[v] && !mark)) return false;
-  if (mark && v != root) p->folded[v] = true;
-  return join_sum(p, x->in[0], root, mark) && join_sum(p, x->in[1], root, mark);
 }
 
 void mma_join_sums(struct mma_plan *p)
 {
   for (int v = p->k.nvalues - 1; v >= 0; v--)
     if (mma_at(p, v)->live && mma_at(p, v)->kind == KERN_MAP && join_sum(p, v, v, false)) join_sum(p, v, v, true);
+  for (int i = 0; i < p->norder; i++) {
+    struct mma_product *x = p->product_of[p->order[i]] < 0 ? NULL : &p->product[p->product_of[p->order[i]]];
+    for (int k = 0; k < i && x && x->joins >= 0; k++) {
+      const struct mma_product *before = mma_product_at(p, p->order[k]);
+      if (before && before->joins == x->joins) p->product[p->product_of[before->out]].goes_on = true, x->leads = before->leads;
+    }
+  }
 }
 
 // A batch letter of a right operand keeps its rows apart; others are rows like any.

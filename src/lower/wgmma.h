@@ -92,8 +92,6 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, int brought, char 
 bool wgmma_loads_matrix(const struct mma_plan *p, int v, int *cols); // by lanes from device memory; sets the list of its columns, or -1
 bool wgmma_lanes_read(const struct mma_plan *p);                     // some tiles of the ring, not products alone
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k);
-// The product that begins a sum of products as one, x itself where it is none.
-const struct mma_product *wgmma_leads(const struct mma_plan *p, const struct mma_product *x);
 int wgmma_copies(const struct wg_plan *w);                                 // of a tile that does not change with the loop
 bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t); // do others than products?
 const char *wgmma_rows(const struct mma_plan *p);                          // which of the warpgroups along rows this is, as text

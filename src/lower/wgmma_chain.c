@@ -41,7 +41,7 @@ static void begin_first(struct mma_kernel *k, const struct wg_plan *w)
   const char *into = mma_declare(k, k->p->shape[w->first->out], "fp32");
   add_first(k, w->first, into);
   for (int i = 0; i < k->p->nproducts; i++)
-    if (&k->p->product[i] != w->first && wgmma_leads(k->p, &k->p->product[i]) == w->first) add_first(k, &k->p->product[i], into);
+    if (&k->p->product[i] != w->first && k->p->product[i].leads == w->first->leads) add_first(k, &k->p->product[i], into);
   wgmma_commit(k);
 }
 

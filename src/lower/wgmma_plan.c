@@ -17,17 +17,6 @@ bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t)
   return mma_at(p, t->value)->uses > products;
 }
 
-// ---- sums of products, which are one in the same registers ----
-
-const struct mma_product *wgmma_leads(const struct mma_plan *p, const struct mma_product *x)
-{
-  for (int i = 0; i < p->norder && x->joins >= 0; i++) {
-    const struct mma_product *other = mma_product_at(p, p->order[i]);
-    if (other && other->joins == x->joins) return other;
-  }
-  return x;
-}
-
 // Steps of sums, and columns of boxes, are 16.
 static void pad(struct mma_plan *p)
 {
@@ -124,8 +113,8 @@ static void find_chain(struct wg_plan *w)
     const struct mma_product *x = &p->product[i];
     if (p->section[x->out] != MMA_LOOP) continue;
     bool ready = p->tile_of[x->a] >= 0 || !mma_varies(p, x->a), adds = x->into >= 0;
-    if (ready && !adds && (!first || wgmma_leads(p, x) == wgmma_leads(p, first)))
-      first = wgmma_leads(p, x);
+    if (ready && !adds && (!first || x->leads == first->leads))
+      first = &p->product[x->leads];
     else if (!ready && adds && !second)
       second = x;
     else
@@ -134,7 +123,7 @@ static void find_chain(struct wg_plan *w)
   if (!first || !second || p->iterations < 2 || p->mt > 1) return;
   if (!p->tile[p->tile_of[second->b]].varying) return;
   for (int i = 0; i < p->nproducts; i++)
-    if (wgmma_leads(p, &p->product[i]) == first && !p->tile[p->tile_of[p->product[i].b]].varying) return;
+    if (p->product[i].leads == first->leads && !p->tile[p->tile_of[p->product[i].b]].varying) return;
   for (int i = 0; i < p->ntiles; i++)
     if (p->tile[i].varying && !p->tile[i].lanes && wgmma_reads_tile(p, &p->tile[i])) return;
   if (mma_varies(p, second->a)) w->first = first, w->second = second;
@@ -160,7 +149,7 @@ static bool chain(struct wg_plan *w, int how)
   if (!w->first) return mma_refuse(p, "no two products that follow each other in the loop");
   w->rings = 2;
   for (int i = 0; i < p->nproducts; i++)
-    if (wgmma_leads(p, &p->product[i]) == w->first && p->product[i].b == w->second->b) w->rings = 1;
+    if (p->product[i].leads == w->first->leads && p->product[i].b == w->second->b) w->rings = 1;
   return !w->turns || w->groups > 1 || mma_refuse(p, "one warpgroup alone takes no turns");
 }
 

@@ -71,17 +71,6 @@ void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const cha
   text_line(k->t, "%%%s%s <- MatMul<wgmma%s>#group(%s, %s)", into, k->p->mt > 1 ? "[m, _]" : "", adds ? "" : ", s", left, right);
 }
 
-// Does another product that comes later add to the same registers?
-static bool goes_on(const struct mma_plan *p, const struct mma_product *x)
-{
-  bool later = false, more = false;
-  for (int i = 0; i < p->norder && p->job->exact && x->joins >= 0; i++) {
-    const struct mma_product *other = mma_product_at(p, p->order[i]);
-    more |= later && other && other->joins == x->joins, later |= other == x;
-  }
-  return more;
-}
-
 void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into)
 {
   const char *left = wgmma_left(k, x), *right = wgmma_right(k, x, "@stage");
@@ -89,8 +78,8 @@ void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char
   wgmma_queue_arrive(k, t);
   text_line(k->t, "Sync<wgmma.fence>#group()");
   wgmma_multiply(k, x, left, right, into);
-  if (k->p->wg_async && x->into >= 0) return;  // waited for in the next iteration, or after the loop
-  if (t->slot < 0 && goes_on(k->p, x)) return; // waited for with the last of its sum
+  if (k->p->wg_async && x->into >= 0) return;                // waited for in the next iteration, or after the loop
+  if (t->slot < 0 && k->p->job->exact && x->goes_on) return; // waited for with the last of its sum
   wgmma_commit(k);
   wgmma_wait(k, 0);
   wgmma_queue_leave(k, t);
