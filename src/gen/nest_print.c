@@ -3,9 +3,9 @@
 // combines into memory, row by row. In a nest that is a whole kernel, dimensions that are not reduced come first and are divided over threads.
 #include "gen/nest_print.h"
 
-enum { CHUNK = 1024, TINY = 1 << 14 };      // CHUNK: most elements of a thread's piece of a row; TINY: up to this number of elements, one thread is enough
+enum { CHUNK = 1024, TINY = 1 << 14 };      // most elements of a thread's piece of a row; most elements for which one thread is enough
 enum { LONG = 256 };                        // rows of at least this length get aligned stores
-enum { PIECE = 1 << 12, SHARED = 1 << 18 }; // PIECE: least elements of a piece of a shared row; SHARED: least elements of a nest whose rows are shared
+enum { PIECE = 1 << 12, SHARED = 1 << 18 }; // least elements: of a piece of a shared row; of a nest whose rows are shared
 
 static bool folds_row(const struct nest *f, const struct sink *k) { return k->fold != FOLD_NONE && k->red[last_dim(f)]; }
 static bool folds_memory(const struct nest *f, const struct sink *k) { return k->fold != FOLD_NONE && !k->red[last_dim(f)]; }
