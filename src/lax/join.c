@@ -44,7 +44,7 @@ static int add_part(struct graph *to, const struct graph *p, const struct lax_sp
   return status;
 }
 
-// Adds the constants and views behind returned tensors that no part computes.
+// Adds the constants, tensors computed from constants and indices, and views behind returned tensors that no part computes.
 static int add_views(struct graph *to, const struct graph *p, int *map, struct arena *tmp, struct err *e)
 {
   bool *needed = NEWS(tmp, bool, p->ntensors + 1);
@@ -57,7 +57,7 @@ static int add_views(struct graph *to, const struct graph *p, int *map, struct a
   for (int i = 0; i < p->nnodes && !s; i++) {
     const struct node *n = &p->nodes[i];
     if (!n->nout || !needed[n->out] || map[n->out] >= 0) continue;
-    CHECK(op_rows[n->op].rule == RULE_VIEW || !n->nin);
+    CHECK(op_rows[n->op].rule == RULE_VIEW || !n->nin || node_has(n, TAKES_PART) || p->tensors[n->out].weak);
     s = carve_node(to, p, n, map, e);
   }
   return s;

@@ -60,7 +60,7 @@ static int exponentials(struct arena *mem, const struct graph *g)
 static bool is_library(const struct graph *g, const struct node *n)
 {
   enum rule r = op_rows[n->op].rule;
-  return r == RULE_CONCAT || (r == RULE_SPLIT && g->nodes[g->tensors[n->in[0]].node].op != OP_INPUT);
+  return r == RULE_CONCAT || r == RULE_AT || (r == RULE_SPLIT && g->nodes[g->tensors[n->in[0]].node].op != OP_INPUT);
 }
 
 static void check_signature(const struct graph *p, const struct part *part)
@@ -289,6 +289,8 @@ static const struct {
      {{0, "", "X"}, {1, "more than 24 operators: cut after sqrt at line 12", NULL}}},
     {"output is an input", "X: f32[4]", " return X\n", 0, "l", {{0, "", "X"}}},
     {"outputs are views of inputs", "X: f32[4, 8]", " return exp(exp(X)), transpose(X), X\n", 0, "ss", {{0, "", "X"}}},
+    {"an output is computed from indices", "X: f32[4, 8]", " a, b = topk(X, k=2, dim=1)\n return iota([4]) * 0 + 2, exp(a), b\n", 0, "ls",
+     {{0, "", "X"}}},
     {"outputs used inside", "X: f32[4, 8]",
      " a = exp(X)\n b = relu(a)\n c = exp(b)\n return c, a, transpose(b), a\n", 0, "ss", {{1, "second", "b"}}},
     {"dead operators", "X: f32[4, 8]", " a = concat(X, X, dim=0)\n b = exp(exp(X))\n return relu(X)\n", 0, "s",
