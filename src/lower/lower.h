@@ -57,8 +57,8 @@ struct text { // a tile program while it is written (lower_emit.h)
   int indent;
   int fresh;                // number of temporaries so far
   struct text_marks *marks; // or NULL
-  bool tail;                // the text belongs to the tail
-  int about;                // current node + 1
+  bool tail;                // all of it is about the tail
+  int about;                // what is written now, as of values (kern_value)
 };
 struct lower_job {
   struct arena *mem;

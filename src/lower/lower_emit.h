@@ -37,20 +37,19 @@ struct text_marks {
   int n, cap;
   struct text_mark *mark; // ordered by position
 };
-// Marks the following lines as belonging to this node, or to none (-1); shown beside the graph (line_about in lower.h). Returns the previous node.
-int text_about(struct text *t, int node);
+// Marks the following lines as belonging to a node, as values say it, or to none (0); shown beside the graph (line_about in lower.h).
+void text_about(struct text *t, int about);
 void about_lines(struct arena *mem, const struct graph *kernels, const struct text_marks *m, struct launch *l); // about.c
 // At the end of the enclosing C block, closes all text blocks that were opened since, and restores the node of text_about.
 #define TEXT_SCOPE(t) TEXT_SCOPE_AT(t, __LINE__)
 #define TEXT_SCOPE_AT(t, line) TEXT_SCOPE_OF(t, line)
 #define TEXT_SCOPE_OF(t, line) __attribute__((cleanup(text_scope_end))) const struct text_scope text_scope_##line = text_scope(t)
-#define TEXT_ABOUT(t, node) \
-  TEXT_SCOPE(t);            \
-  text_about(t, node)
+#define TEXT_ABOUT(t, about) \
+  TEXT_SCOPE(t);             \
+  text_about(t, about)
 struct text_scope {
   struct text *t;
   int indent, about;
-  bool tail;
 };
 struct text_scope text_scope(struct text *t);
 void text_scope_end(const struct text_scope *s);

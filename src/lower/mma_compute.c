@@ -163,11 +163,11 @@ void mma_declare_accumulators(struct mma_kernel *k)
     int v = p->order[i];
     const struct kern_value *x = mma_at(p, v);
     if (!mma_accumulates(p, v) || last_of(p, v) >= 0) continue;
-    text_about(k->t, x->about - 1);
+    text_about(k->t, x->about);
     k->reg[v] = mma_declare(k, p->shape[v], "fp32");
     set(k, k->reg[v], kern_has(x, KERN_LARGEST) ? -INFINITY : 0);
   }
-  text_about(k->t, -1);
+  text_about(k->t, 0);
 }
 
 // The maximum so far, and how far it has moved.
@@ -218,8 +218,8 @@ void mma_finish_accumulators(struct mma_kernel *k)
   struct mma_plan *p = arena_copy(k->mem, k->p, sizeof *p);
   if (p->wn > 1) mma_meet(k); // shared memory of the loop may be taken again
   for (int i = 0; i < p->norder; i++)
-    if (mma_accumulates(p, p->order[i])) text_about(k->t, mma_at(p, p->order[i])->about - 1), finish(k, p->order[i]);
-  text_about(k->t, -1);
+    if (mma_accumulates(p, p->order[i])) text_about(k->t, mma_at(p, p->order[i])->about), finish(k, p->order[i]);
+  text_about(k->t, 0);
   k->p = p;
   for (int c = 0; c < p->ncols; c++)
     if (p->cols[c].split_after) p->cols[c].split = true, p->cols[c].nt /= p->wn;
@@ -269,6 +269,6 @@ static void (*const computes[KERN_KINDS])(struct mma_kernel *, int) = {
 void mma_compute(struct mma_kernel *k, int value)
 {
   const struct kern_value *v = mma_at(k->p, value);
-  TEXT_ABOUT(k->t, v->about - 1);
+  TEXT_ABOUT(k->t, v->about);
   (mma_accumulates(k->p, value) ? accumulate : computes[v->kind])(k, value);
 }

@@ -65,7 +65,7 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
   const char *j = batches > 1 ? "@j" : "j", *begins;
   struct str at = {0};
   char outer[64], inner[64];
-  TEXT_ABOUT(k->t, p->n->block->tensors[a->tile].node);
+  TEXT_ABOUT(k->t, p->n->block->tensors[a->tile].node + 1);
   piece(j, p->threads, row, outer, inner);
   mma_walk_base(p, a, w, it, &at);
   mma_walk_list(p, &t->out, a->stride, w, 1, t->cut ? "@row" : within(p, &t->out, outer, 1, it), &at);

@@ -195,6 +195,6 @@ static void by_steps(struct mma_kernel *k, const struct mma_product *x, const ch
 
 void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into)
 {
-  TEXT_ABOUT(k->t, mma_at(k->p, x->out)->about - 1);
+  TEXT_ABOUT(k->t, mma_at(k->p, x->out)->about);
   (k->p->wg ? wgmma_product : by_steps)(k, x, into);
 }

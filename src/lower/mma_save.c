@@ -47,7 +47,7 @@ static const char *row_exists(struct mma_kernel *k, uint32_t has)
 
 void mma_save(struct mma_kernel *k, int save)
 {
-  TEXT_ABOUT(k->t, k->p->k.save[save].about - 1);
+  TEXT_ABOUT(k->t, k->p->k.save[save].about);
   const struct mma_plan *p = k->p;
   const struct plan_access *a = &p->n->save[save];
   int value = p->k.save[save].value;

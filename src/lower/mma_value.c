@@ -128,7 +128,7 @@ static void load(struct mma_kernel *k, const struct plan_access *a, const char *
 static const char *from_memory(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;
-  TEXT_ABOUT(k->t, p->n->block->tensors[a->tile].node);
+  TEXT_ABOUT(k->t, p->n->block->tensors[a->tile].node + 1);
   const char *to = mma_declare(k, s, "fp32");
   int width = s.cols >= 0 && !norm_is_index(p->n, a->tensor) ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
   mma_rows_open(k, s.rows), mma_cols_open(k, s.cols);

@@ -34,7 +34,7 @@ void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_
 {
   const struct kern_value *v = &x->p->r->k.v[value];
   const char *in = row_name(x, v->in[0]);
-  text_about(&x->t, v->about - 1);
+  text_about(&x->t, v->about);
   axis_set before = x->p->r->k.v[v->in[0]].axes;
   bool vec = row_has_vec(x, v->folded) && x->p->vec > 1, regs = false;
   EACH_AXIS(a, v->folded) regs |= x->p->regs[a] > 1;
@@ -57,12 +57,12 @@ void row_fold_across(struct row_text *x, int n, const int *values, bool again)
   const struct row_plan *p = x->p;
   for (int i = 0; i < n; i++) {
     const struct kern_value *v = &p->r->k.v[values[i]];
-    text_about(&x->t, v->about - 1);
+    text_about(&x->t, v->about);
     EACH_AXIS(a, v->folded)
       if (p->lanes[a] > 1)
         text_fill(&x->t, "%v$v <- Reduction<$op>#lanes$a(%v$v)", HOLES(NULL, INT(v, values[i]), STR(op, fold_operator(v->kind)), INT(a, a)));
   }
-  text_about(&x->t, -1);
+  text_about(&x->t, 0);
   row_fold_parts(x, n, values, false, again);
   row_fold_parts(x, n, values, true, false);
 }

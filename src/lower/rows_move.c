@@ -78,7 +78,7 @@ void row_load(struct row_text *x, int value)
     return;
   }
   const struct kern_value *v = &x->p->r->k.v[value];
-  TEXT_ABOUT(&x->t, v->about - 1);
+  TEXT_ABOUT(&x->t, v->about);
   const char *inside = row_inside(x, v->axes), *name = row_declare(x, value, *inside);
   row_each_open(x, v->axes, inside);
   int width = pieces_open(x, v->axes, &v->at);
@@ -131,7 +131,7 @@ static int chosen_pieces(struct row_text *x, int v, int from, axis_set axes, con
 void row_load_chosen(struct row_text *x, int value)
 {
   const struct kern_value *v = &x->p->r->k.v[value];
-  TEXT_ABOUT(&x->t, v->about - 1);
+  TEXT_ABOUT(&x->t, v->about);
   for (int i = 0; i < v->nin; i++) row_name(x, v->in[i]);
   const char *name = row_declare(x, value, true);
   row_each_open(x, v->axes, row_inside(x, v->axes));
@@ -186,7 +186,7 @@ void row_store(struct row_text *x, int save)
 {
   const struct kern_save *s = &x->p->r->k.save[save];
   const struct row_weave w = row_save_weave(x->p, save);
-  TEXT_ABOUT(&x->t, s->about - 1);
+  TEXT_ABOUT(&x->t, s->about);
   if (w.n) {
     if (w.member[0] == save) row_store_woven(x, w, first_along(x, s->axes, NULL));
     return;

@@ -168,6 +168,7 @@ static void over_parts(const struct row_scanning *s, bool blocks, bool again)
   struct row_exchange e = row_exchange_of(s->x, s->value, blocks);
   if (e.parts == 1) return;
   row_hand_over(s->x, 1, &e);
+  text_about(&s->x->t, s->x->p->r->k.v[s->value].about);
   receive(s, &e);
   if (again) text_line(&s->x->t, "Sync<barrier>#%s()", s->x->team);
   if (!blocks) text_fill(&s->x->t, "%upto$v <- Move(%all$v)", s->holes);
@@ -189,7 +190,7 @@ void row_scan(struct row_text *x, int value, bool again)
   const struct row_scanning s = scanning(x, value);
   const char *in = row_name(x, x->p->r->k.v[value].in[0]);
   const bool apart = s.along > 1;
-  text_about(&x->t, x->p->r->k.v[value].about - 1);
+  text_about(&x->t, x->p->r->k.v[value].about);
   text_fill(&x->t, "%v$v:[$dims].fp32.RF <- Move(%$in)", HOLES(s.holes, STR(in, in)));
   if (apart)
     vectors_by_lanes(&s);
@@ -205,5 +206,5 @@ void row_scan(struct row_text *x, int value, bool again)
             "?rounds ?others %carry$v <- BinaryPointwise<+>(%carry$v, %all$v)\n"
             "?rounds ?!others %carry$v <- Move(%upto$v)",
             HOLES(s.holes, INT(others, s.others), INT(apart, apart), INT(rounds, s.rounds)));
-  text_about(&x->t, -1);
+  text_about(&x->t, 0);
 }

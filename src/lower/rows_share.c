@@ -45,7 +45,7 @@ static void declare(struct row_text *x, const struct row_exchange *e)
 
 static void receive(struct row_text *x, const struct row_exchange *e)
 {
-  text_about(&x->t, x->p->r->k.v[e->value].about - 1);
+  text_about(&x->t, x->p->r->k.v[e->value].about);
   text_fill(&x->t,
             "?scalar %parts$sh:[$dims,$parts].$type.RF <- Move(%sh$sh.tile([1, $parts])[$at, 0])\n"
             "?scalar %v$v <- Reduction<$op>(%parts$sh)\n"
@@ -122,7 +122,7 @@ static void send(struct row_text *x, const struct row_exchange *e)
 {
   int turns = 1;
   const char *to = e->blocks ? peer(x, e->value, &turns) : "";
-  text_about(&x->t, x->p->r->k.v[e->value].about - 1);
+  text_about(&x->t, x->p->r->k.v[e->value].about);
   if (!e->blocks) declare(x, e);
   text_fill(&x->t,
             "?first if ($first) {\n"
@@ -151,7 +151,7 @@ void row_hand_over(struct row_text *x, int n, struct row_exchange *e)
     if (!blocks) e[i].shared = x->fresh++;
     send(x, &e[i]);
   }
-  text_about(&x->t, -1);
+  text_about(&x->t, 0);
   text_fill(&x->t, "?blocks Sync<cluster.arrive>#$team()\n?blocks Sync<cluster.wait>#$team()\n?!blocks Sync<barrier>#$team()",
             HOLES(NULL, INT(blocks, blocks), STR(team, x->team)));
 }
@@ -167,6 +167,6 @@ void row_fold_parts(struct row_text *x, int n, const int *values, bool blocks, b
   if (!many) return;
   row_hand_over(x, many, e);
   for (int i = 0; i < many; i++) receive(x, &e[i]);
-  text_about(&x->t, -1);
+  text_about(&x->t, 0);
   if (again) text_line(&x->t, "Sync<barrier>#%s()", x->team);
 }

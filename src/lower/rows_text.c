@@ -103,11 +103,11 @@ static void one_value(struct row_text *x, int i)
     row_load_chosen(x, i);
     return;
   }
-  text_about(&x->t, v->about - 1);
+  text_about(&x->t, v->about);
   const char *a = v->nin > 0 ? row_name(x, v->in[0]) : "", *b = v->nin > 1 ? row_name(x, v->in[1]) : NULL;
   text_fill(&x->t, template_of(v), HOLES(NULL, INT(v, i), STR(x, a), STR(type, type_of(x, v->axes)), STR(c, text_number(x->mem, v->a.scalar))));
   if (v->kind == KERN_MAP) emit_map(&x->t, v, arena_printf(x->mem, "v%d", i), a, b);
-  text_about(&x->t, -1);
+  text_about(&x->t, 0);
 }
 
 static void folds(struct row_text *x, const bool *want, int s, bool again)
@@ -125,7 +125,7 @@ static void folds(struct row_text *x, const bool *want, int s, bool again)
       row_scan(x, i, again), x->have[i] = true;
       continue;
     }
-    text_about(&x->t, r->k.v[i].about - 1);
+    text_about(&x->t, r->k.v[i].about);
     text_line(&x->t, "%%v%d:%s.RF", i, type_of(x, r->k.v[i].axes));
     row_fold_threads(x, i, arena_printf(x->mem, "v%d", i), false);
     x->have[batch[n++] = i] = true;

@@ -125,7 +125,7 @@ void row_top(struct row_text *x, int value)
   const bool over = k->v[value].folded & x->p->rounds;
   bool warps = false;
   EACH_AXIS(a, k->v[value].folded) warps |= x->p->warps[a] > 1;
-  text_about(&x->t, k->v[value].about - 1);
+  text_about(&x->t, k->v[value].about);
   row_share_meet(x, value);
   if (!over) keys(x, value, holes);
   text_fill(&x->t,
@@ -141,7 +141,7 @@ void row_top(struct row_text *x, int value)
     if (kern_tops(&k->v[k->save[s].value]) && row_top_first(k, k->save[s].value) == value) store(x, s, holes);
   text_until(&x->t, indent);
   if (warps) text_line(&x->t, "Sync<barrier>#%s()", x->team); // what follows may take the room
-  text_about(&x->t, -1);
+  text_about(&x->t, 0);
 }
 
 void row_tops(struct row_text *x, axis_set over, int pass)

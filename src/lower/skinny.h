@@ -142,10 +142,6 @@ struct sk_place {
   int width;
   bool done[SK_VALUES];
 };
-void sk_text_about(struct sk_emit *e, int about); // of what follows, as values have it (skinny_value.c)
-#define SK_ABOUT(e, about) \
-  TEXT_SCOPE(&(e)->t);     \
-  sk_text_about(e, about)
 void sk_fill(struct sk_emit *e, int about, const char *template, const struct hole *holes);
 const struct hole *sk_product_holes(const struct sk_emit *e, int product);
 const char *sk_element(const struct sk_emit *e, const struct kern_access *a, int unit, int n, const struct sk_coord *at); // "%g_W.tile([8])[...]"

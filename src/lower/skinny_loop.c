@@ -154,7 +154,7 @@ static void elements(struct sk_emit *e, int v, bool *made)
   if (made[v] || (x->kind != KERN_MAP && !runs(e, v))) return;
   made[v] = true;
   for (int k = 0; k < x->nin; k++) elements(e, x->in[k], made);
-  SK_ABOUT(e, x->about);
+  TEXT_ABOUT(&e->t, x->about);
   text_begin(&e->t, "%$in$v:[$parts].[$wide].fp32.RF\neach n:$parts", holes);
   if (x->kind == KERN_LOAD)
     text_fill(&e->t, "%$in$v[n] <- $cast(%x$v[d][n])", holes);
@@ -174,7 +174,7 @@ static void statistic(struct sk_emit *e, int i, bool *made)
 {
   int v = e->p->kern.v[e->p->stat[i]].in[0], of = squared(e, v);
   if (of < 0) elements(e, v, made);
-  SK_ABOUT(e, within(e, e->p->stat[i]));
+  TEXT_ABOUT(&e->t, within(e, e->p->stat[i]));
   text_begin(&e->t, "each n:$tiles i:$kv", e->all);
   if (of >= 0) // the square's line, in the loop of the sum
     sk_fill(e, e->p->kern.v[v].about, "%sum$i[n] <- MatMul(%x$v[d][n][i], %x$v[d][n][i])", HOLES(e->all, INT(i, i), INT(v, of)));
@@ -190,7 +190,7 @@ static void right_operand(struct sk_emit *e, int i, bool *made)
   const struct kern_value *x = &e->p->kern.v[v];
   bool plain = x->kind == KERN_LOAD && runs(e, v) && x->at.type == weights_type(e, i);
   if (right_of(e, i) != i) return;
-  SK_ABOUT(e, within(e, e->p->product[i].value));
+  TEXT_ABOUT(&e->t, within(e, e->p->product[i].value));
   if (!plain) elements(e, v, made);
   text_fill(&e->t,
             "?!plain %r$i:[$tiles].[$kv].$type.RF\n"

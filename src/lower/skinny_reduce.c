@@ -30,7 +30,7 @@ void sk_emit_stage(struct sk_emit *e)
                                      STR(rank, e->s->by_columns ? "@rank" : "0"));
     const char *col = text_of(e->p->j->mem, "($mysub * $cols + $rank * $own + @it % $own)", holes);
     const struct sk_coord at[] = {{inner, text_of(e->p->j->mem, "(@it / $own)", holes), false}, {&e->p->cols, col, true}};
-    SK_ABOUT(e, e->p->kern.v[sk_weights(x)].about);
+    TEXT_ABOUT(&e->t, e->p->kern.v[sk_weights(x)].about);
     text_fill(&e->t, "%second$v:[$k, $width].$type.SH", holes);
     int indent = e->t.indent;
     loop_threads(e, inner->size * own);
@@ -83,7 +83,7 @@ static void send_product(struct sk_emit *e, int i)
                                    INT(own, row / s->split), INT(share, s->share), INT(last, s->split - 1));
   const char *at = text_of(e->p->j->mem, ".tile([1, $vector])[@it / $row, @it % $row]", holes);
   const char *owner = s->by_columns ? "@it % $row / $own" : "min(@it / $share, $last)";
-  SK_ABOUT(e, e->p->kern.v[e->p->product[i].value].about);
+  TEXT_ABOUT(&e->t, e->p->kern.v[e->p->product[i].value].about);
   loop_threads(e, e->p->rows.size * row);
   text_fill(&e->t, "%o:[$vector].fp32.RF", holes);
   sk_emit_parts(e, "o", "part", i, s->warps, vector, at);
@@ -95,7 +95,7 @@ static void send_product(struct sk_emit *e, int i)
 
 static void send_statistic(struct sk_emit *e, int i)
 {
-  SK_ABOUT(e, e->p->kern.v[e->p->stat[i]].about);
+  TEXT_ABOUT(&e->t, e->p->kern.v[e->p->stat[i]].about);
   text_begin(&e->t, "if (@tid < $rows) {\n%o:[1].fp32.RF", e->all);
   sk_emit_parts(e, "o", "stat", i, e->s->warps, 1, ".tile([1])[@tid]");
   text_fill(&e->t, "each b:$split\n%insum$i[@rank].peer(b).tile([1])[@tid] <- Move(%o)", HOLES(e->all, INT(i, i)));

@@ -4,15 +4,9 @@
 
 #include <string.h>
 
-void sk_text_about(struct sk_emit *e, int about)
-{
-  e->t.tail = about < 0;
-  text_about(&e->t, (about < 0 ? -about : about) - 1);
-}
-
 void sk_fill(struct sk_emit *e, int about, const char *template, const struct hole *holes)
 {
-  SK_ABOUT(e, about);
+  TEXT_ABOUT(&e->t, about);
   text_fill(&e->t, template, holes);
 }
 
@@ -60,7 +54,7 @@ void sk_emit_load(struct sk_emit *e, const struct sk_place *at, int v, enum sk_l
   const struct kern_value *x = &e->p->kern.v[v];
   bool has = x->axes & sk_space_axes(columns(e, at));
   int width = has ? at->width : 1;
-  SK_ABOUT(e, x->about);
+  TEXT_ABOUT(&e->t, x->about);
   const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {columns(e, at), sk_column(e, at), true}};
   const char *from = sk_element(e, &x->at, width, has ? 2 : 1, to);
   const struct hole *holes = HOLES(NULL, INT(v, v), INT(width, width), STR(type, tile_dtype(x->at.type)), STR(from, from));
@@ -99,11 +93,11 @@ static void second(struct sk_emit *e, const struct sk_place *at, int v, int widt
              "%right:[$width].fp32.RF",
              holes);
   bool staged = sk_staged(e->p, e->s, v);
-  int was = e->t.tail ? -e->t.about : e->t.about;
-  sk_text_about(e, w->about);
+  const int was = e->t.about;
+  text_about(&e->t, w->about);
   to_fp32(e, w->at.type, width, "right",
           staged ? text_of(e->p->j->mem, "%second$v.tile([1, $width])[k, @own]", holes) : sk_element(e, &w->at, width, 2, to));
-  sk_text_about(e, was);
+  text_about(&e->t, was);
   text_fill(&e->t,
             "%right <- BinaryPointwise<*>(%right, %left)\n"
             "%v$v <- BinaryPointwise<+>(%v$v, %right)",
@@ -120,7 +114,7 @@ void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v)
   at->done[v] = true;
   for (int i = 0; i < x->nin && x->kind == KERN_MAP; i++) sk_emit_value(e, at, x->in[i]);
   const char *out = arena_printf(mem, "v%d", v);
-  SK_ABOUT(e, x->about);
+  TEXT_ABOUT(&e->t, x->about);
   text_line(&e->t, "%%%s:[%d].fp32.RF", out, width);
   if (x->kind == KERN_CONST)
     text_line(&e->t, "%%%s <- Init<%#.17g>()", out, x->a.scalar);

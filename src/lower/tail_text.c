@@ -98,7 +98,7 @@ static void item(const struct tail *x, struct text *t, const char **global)
   chunks(x, &r.t);
   row_begin(&r);
   row_passes(&r);
-  text_about(t, -1);
+  text_about(t, 0);
   if (x->rounds > 1 && x->p.threads > 32) text_line(&r.t, "Sync<barrier>#team()");
 }
 

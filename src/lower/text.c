@@ -3,6 +3,7 @@
 #include "base/memory.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 // The formatted text is a template without holes. Returns the indentation before it.
@@ -20,24 +21,20 @@ static int begin(struct text *t, const char *fmt, va_list ap)
   return indent;
 }
 
-int text_about(struct text *t, int node)
+void text_about(struct text *t, int about)
 {
   struct text_marks *m = t->marks;
-  int was = t->about - 1;
-  t->about = node + 1;
-  if (m && (!m->n || m->mark[m->n - 1].node != node || m->mark[m->n - 1].tail != t->tail))
-    PUSH(m->mem, m->mark, m->n, m->cap) = (struct text_mark){t->out->n, t->tail, node};
-  return was;
+  const struct text_mark x = {t->out->n, t->tail || about < 0, abs(about) - 1};
+  t->about = about;
+  if (m && (!m->n || m->mark[m->n - 1].node != x.node || m->mark[m->n - 1].tail != x.tail)) PUSH(m->mem, m->mark, m->n, m->cap) = x;
 }
 
-struct text_scope text_scope(struct text *t) { return (struct text_scope){t, t->indent, t->about - 1, t->tail}; }
+struct text_scope text_scope(struct text *t) { return (struct text_scope){t, t->indent, t->about}; }
 
 void text_scope_end(const struct text_scope *s)
 {
   text_until(s->t, s->indent);
-  if (s->t->about == s->about + 1 && s->t->tail == s->tail) return;
-  s->t->tail = s->tail;
-  text_about(s->t, s->about);
+  if (s->t->about != s->about) text_about(s->t, s->about);
 }
 
 void text_line(struct text *t, const char *fmt, ...)

@@ -110,7 +110,7 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
 void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it, const char *barrier)
 {
   const struct box *b = &w->box[t - k->p->tile];
-  TEXT_ABOUT(k->t, k->p->n->block->tensors[k->p->n->iter[t->iter].tile].node);
+  TEXT_ABOUT(k->t, k->p->n->block->tensors[k->p->n->iter[t->iter].tile].node + 1);
   if (wgmma_shares(w, (int)(t - k->p->tile)))
     wgmma_bring_half(k, w, t, stage, it, barrier);
   else if (b->chunks == 1)

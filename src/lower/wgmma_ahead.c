@@ -33,7 +33,7 @@ static void fetch(struct mma_kernel *k, const struct wg_plan *w, int v, int cols
   int unit = FETCHED / dtype_bytes(p->job->store[a->tensor]);
   long long each = p->cols[cols].size / line, lines = mma_block_rows(p) * each, threads = 128ll * w->groups;
   struct str at = {0};
-  TEXT_ABOUT(k->t, p->n->block->tensors[a->tile].node);
+  TEXT_ABOUT(k->t, p->n->block->tensors[a->tile].node + 1);
   text_open(k->t, "for (f = 0; f < %lld; f += 1) {\n@fetched = f * %lld + @tid\nif (@fetched < %lld) {", (lines + threads - 1) / threads, threads,
             lines);
   mma_row_names(k, arena_printf(k->mem, "@fetched / %lld", each));

@@ -37,7 +37,7 @@ static void add_first(struct mma_kernel *k, const struct mma_product *x, const c
 // The first product, and others that add to it.
 static void begin_first(struct mma_kernel *k, const struct wg_plan *w)
 {
-  TEXT_ABOUT(k->t, mma_at(k->p, w->first->out)->about - 1);
+  TEXT_ABOUT(k->t, mma_at(k->p, w->first->out)->about);
   const char *into = mma_declare(k, k->p->shape[w->first->out], "fp32");
   add_first(k, w->first, into);
   for (int i = 0; i < k->p->nproducts; i++)
@@ -48,7 +48,7 @@ static void begin_first(struct mma_kernel *k, const struct wg_plan *w)
 static void begin_second(struct mma_kernel *k, const struct wg_plan *w, const char *left, const char *stage)
 {
   const char *sum = k->reg[w->second->into];
-  TEXT_ABOUT(k->t, mma_at(k->p, w->second->out)->about - 1);
+  TEXT_ABOUT(k->t, mma_at(k->p, w->second->out)->about);
   wgmma_multiply(k, w->second, arena_printf(k->mem, "%%%s[m, s]", left), wgmma_right(k, w->second, stage), sum);
   wgmma_commit(k);
 }
@@ -85,7 +85,7 @@ static void rescale(struct mma_kernel *k, const struct wg_plan *w)
   const struct kern_value *v = mma_at(k->p, w->second->into);
   const char *sum = k->reg[w->second->into];
   if (v->kind != KERN_RESCALE) return;
-  TEXT_ABOUT(k->t, v->about - 1);
+  TEXT_ABOUT(k->t, v->about);
   emit_binary(k->t, "*", sum, sum, k->reg[v->in[1]]);
 }
 

@@ -171,7 +171,7 @@ static void send(struct mma_kernel *k, const struct wg_plan *w, int save, const 
 {
   const struct plan_access *a = &k->p->n->save[save];
   const struct box piece = piece_box(k, w, &w->store[save]);
-  TEXT_ABOUT(k->t, k->p->k.save[save].about - 1);
+  TEXT_ABOUT(k->t, k->p->k.save[save].about);
   text_fill(k->t,
             "each m:$mt\n"
             "@rows = $group * $mt + m\n"
