@@ -22,3 +22,32 @@ void walk_text(const struct lower_walk *w, const char *index, struct str *out)
     if (w->stride[i] != 1) str_add(out, " * %lld", (long long)w->stride[i]);
   }
 }
+
+void space_push(struct space *s, const int64_t *extent, int axis)
+{
+  s->size = space_size(s);
+  if (extent[axis] == 1 || space_axes(s) >> axis & 1) return;
+  s->axis[s->n++] = (int8_t)axis, s->size *= extent[axis];
+}
+
+axis_set space_axes(const struct space *s)
+{
+  axis_set all = 0;
+  for (int i = 0; i < s->n; i++) all |= AXIS(s->axis[i]);
+  return all;
+}
+
+bool space_walk(const struct space *s, const int64_t *extent, const int64_t *stride, int unit, int by, struct lower_walk *w)
+{
+  *w = (struct lower_walk){0};
+  for (int i = 0; i < s->n; i++)
+    if (!walk_add(w, extent[s->axis[i]], stride[s->axis[i]])) return false;
+  for (int i = 0; i < w->n; i++) {
+    const int at_once = i == w->n - 1 ? by : 1;
+    if (w->extent[i] % at_once || w->stride[i] * at_once % unit || (at_once > 1 && unit > 1 && w->stride[i] != 1)) return false;
+    w->extent[i] /= at_once, w->stride[i] = w->stride[i] * at_once / unit;
+  }
+  const bool lies = by == 1 || w->n;
+  if (w->n && w->extent[w->n - 1] == 1) w->n--; // one piece
+  return lies;
+}

@@ -18,8 +18,11 @@ const struct lower_job *mma_anew(const struct lower_job *j, struct norm_anew to,
 
 void mma_cut_rows(struct mma_plan *p)
 {
-  p->rows.n = norm_in_order(p->n, p->row_letters, p->rows.letter);
-  p->nrows = mma_list_size(p->n, &p->rows), p->padded = p->cut ? p->cut : (p->nrows + 15) / 16 * 16;
+  int8_t letter[MAX_LETTERS];
+  const int n = norm_in_order(p->n, p->row_letters, letter);
+  p->rows = (struct space){0};
+  mma_list_add(p->n, &p->rows, n, letter, ~0u);
+  p->nrows = space_size(&p->rows), p->padded = p->cut ? p->cut : (p->nrows + 15) / 16 * 16;
 }
 
 int64_t mma_block_rows(const struct mma_plan *p) { return p->cut ? p->cut : p->nbatch * p->padded; }
@@ -38,7 +41,7 @@ const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within)
 struct norm *mma_block_norm(const struct mma_plan *p)
 {
   struct norm *n = arena_copy(p->job->mem, p->n, sizeof *n);
-  for (int i = 0; i < p->rows.n && p->cut; i++) n->extent[(int)p->rows.letter[i]] = i ? 1 : p->cut;
+  for (int i = 0; i < p->rows.n && p->cut; i++) n->extent[(int)p->rows.axis[i]] = i ? 1 : p->cut;
   return n;
 }
 

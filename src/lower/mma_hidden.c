@@ -18,8 +18,8 @@ static int64_t step_of(const struct mma_plan *p, const struct kern_sum *b)
 // The step from row to row, of blocks that have pieces of all rows; false where rows are no single walk.
 static bool row_step(const struct mma_plan *p, const struct kern_sum *b, int64_t *step)
 {
-  struct lower_walk w = {0};
-  for (int i = 0; i < p->rows.n; i++) walk_add(&w, p->n->extent[(int)p->rows.letter[i]], b->stride[(int)p->rows.letter[i]]);
+  struct lower_walk w;
+  space_walk(&p->rows, p->n->extent, b->stride, 1, 1, &w);
   *step = w.n ? w.stride[0] : 0;
   return p->cut && w.n <= 1;
 }

@@ -22,7 +22,7 @@ int64_t mma_padded(const struct mma_plan *p, uint32_t letters, int64_t size)
 
 void mma_pad_tile(const struct mma_plan *p, struct mma_tile *t, bool left)
 {
-  t->own_rows = t->cut ? p->cut : mma_list_size(p->n, &t->out), t->own_cols = mma_list_size(p->n, &t->in);
+  t->own_rows = t->cut ? p->cut : space_size(&t->out), t->own_cols = space_size(&t->in);
   t->run = t->every = t->own_rows / t->batches;
   t->cols = mma_padded(p, mma_list_has(&t->in), t->own_cols);
   if (!left || t->turned) t->every = mma_padded(p, mma_list_has(&t->out) & ~p->batch_letters, t->run);

@@ -25,7 +25,7 @@ static const char *step_of(const struct mma_plan *p, int sum_cols)
 }
 
 // The row of the shared tile that holds @b and @r, as text.
-static const char *shared_row(struct mma_kernel *k, const struct mma_list *out)
+static const char *shared_row(struct mma_kernel *k, const struct space *out)
 {
   if (k->p->cut) return "@pr";
   int64_t stride[MAX_LETTERS];
@@ -118,7 +118,7 @@ static const char *batch_rows(struct mma_kernel *k, const struct mma_product *x)
   int64_t stride[MAX_LETTERS] = {0}, size = p->tile[p->tile_of[x->b]].every;
   if (!batch) return "";
   for (int i = p->batch.n - 1; i >= 0; i--)
-    if (batch >> p->batch.letter[i] & 1) stride[(int)p->batch.letter[i]] = size, size *= p->n->extent[(int)p->batch.letter[i]];
+    if (batch >> p->batch.axis[i] & 1) stride[(int)p->batch.axis[i]] = size, size *= p->n->extent[(int)p->batch.axis[i]];
   str_add(&s, " + 0");
   mma_walk_list(p, &p->batch, stride, 1, 1, "@b", &s);
   return str_keep(k->mem, &s);

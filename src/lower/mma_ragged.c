@@ -37,10 +37,10 @@ static bool columns_alone(const struct mma_plan *p)
   return true;
 }
 
-static bool tile_alone(const struct mma_plan *p, const struct mma_list *l)
+static bool tile_alone(const struct mma_plan *p, const struct space *l)
 {
   const uint32_t has = mma_list_has(l) & letters(p);
-  return !has || mma_list_size(p->n, l) == norm_extent(p->n, has);
+  return !has || space_size(l) == norm_extent(p->n, has);
 }
 
 bool mma_ragged_fits(struct mma_plan *p)

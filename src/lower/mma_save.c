@@ -25,12 +25,12 @@ static const char *once(struct mma_kernel *k, struct mma_shape s)
 }
 
 // If rows have a letter which the tensor has not, the first stores.
-static void missing_letters(const struct mma_plan *p, uint32_t has, const struct mma_list *l, const char *index, struct str *c)
+static void missing_letters(const struct mma_plan *p, uint32_t has, const struct space *l, const char *index, struct str *c)
 {
   int64_t below = 1;
-  for (int i = l->n - 1; i >= 0; below *= p->n->extent[(int)l->letter[i--]])
-    if (!(has >> l->letter[i] & 1) && p->n->extent[(int)l->letter[i]] > 1)
-      str_add(c, "%s%s / %lld %% %lld == 0", c->n ? " && " : "", index, (long long)below, (long long)p->n->extent[(int)l->letter[i]]);
+  for (int i = l->n - 1; i >= 0; below *= p->n->extent[(int)l->axis[i--]])
+    if (!(has >> l->axis[i] & 1) && p->n->extent[(int)l->axis[i]] > 1)
+      str_add(c, "%s%s / %lld %% %lld == 0", c->n ? " && " : "", index, (long long)below, (long long)p->n->extent[(int)l->axis[i]]);
 }
 
 static const char *row_exists(struct mma_kernel *k, uint32_t has)

@@ -16,7 +16,7 @@
 //   item     some columns of one row, finished by one thread
 //   part     what one block of the block graph sums of k, where its grid cuts k and a tail adds up
 //
-//   skinny_walk.c    spaces, addresses                 skinny_terms.c   products, statistics and second products among the values
+//   skinny_walk.c    addresses                         skinny_terms.c   products, statistics and second products among the values
 //   skinny_plan.c    what the axes are                 skinny_shape.c   what knobs come to
 //   skinny_cost.c    what is counted                   skinny_ahead.c   text of what comes before a wait
 //   skinny_loop.c    text of the loop
@@ -34,12 +34,6 @@ enum {
 };
 enum { SK_VALUES = 128, SK_PRODUCTS = 6, SK_STATS = 4, SK_SECONDS = 4, SK_ROWS = 32, SK_SAVES = 4 };
 
-struct sk_space {
-  int n;
-  int64_t size;
-  int axis[KERN_AXES];
-};
-
 enum { SK_LOOP, SK_WIDE, SK_INNER }; // who needs a value: the loop, the savers, the second product SK_INNER + i
 struct sk_role {                     // of a value
   int number;                        // of a product, a statistic, a second product; -1: it is none
@@ -48,7 +42,7 @@ struct sk_role {                     // of a value
 };
 struct sk_product {
   int value, x, w; // the product; its operands, of which w is the weights
-  struct sk_space cols;
+  struct space cols;
   bool wide;
 };
 struct sk_plan {
@@ -61,11 +55,11 @@ struct sk_plan {
   struct sk_product product[SK_PRODUCTS];
   int stat[SK_STATS]; // values
   struct {
-    int value;            // the product
-    int x;                // the left operand
-    struct sk_space cols; // its columns, which are summed
+    int value;         // the product
+    int x;             // the left operand
+    struct space cols; // its columns, which are summed
   } second[SK_SECONDS];
-  struct sk_space rows, cols, k, blocks;
+  struct space rows, cols, k, blocks;
   axis_set letters_k; // all that products sum
   axis_set batch;     // axes that only go along: they number blocks
 };
@@ -94,10 +88,8 @@ struct sk_shape {
 };
 
 // ---- skinny_walk.c ----
-void sk_space_push(const struct sk_plan *p, struct sk_space *s, int axis);
-axis_set sk_space_axes(const struct sk_space *s);
 struct sk_coord {
-  const struct sk_space *space;
+  const struct space *space;
   const char *index; // text, without operators that bind less than *; NULL: only looking
   bool along;        // vectors lie along this space, and the index counts them
 };
@@ -109,8 +101,8 @@ bool sk_address(const struct sk_plan *p, const struct kern_access *a, int unit, 
 int sk_plan_make(const struct lower_job *j, struct sk_plan *out, char why[160]);
 // ---- skinny_terms.c: products, statistics and spaces of the values; NO with the reason in why ----
 int sk_terms(struct sk_plan *p);
-struct sk_space sk_walked(const struct sk_plan *p, axis_set s, const struct kern_access *a); // in the order in which the access walks them
-int sk_no(struct sk_plan *p, const char *what);                                              // -1; the first reason stays
+struct space sk_walked(const struct sk_plan *p, axis_set s, const struct kern_access *a); // in the order in which the access walks them
+int sk_no(struct sk_plan *p, const char *what);                                           // -1; the first reason stays
 static inline int sk_weights(const struct kern_value *second) { return second->in[1]; }
 static inline const struct kern_access *sk_access(const struct sk_plan *p, int v) // of a load, or of the weights of a second product
 {

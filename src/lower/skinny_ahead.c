@@ -32,7 +32,7 @@ static void weights(struct sk_emit *e, int i)
 static void elements(struct sk_emit *e, int v)
 {
   const struct kern_value *x = &e->p->kern.v[v];
-  bool rows = x->axes & sk_space_axes(&e->p->rows);
+  bool rows = x->axes & space_axes(&e->p->rows);
   const struct sk_coord at[] = {{&e->p->k, "(@soon * 4)", true}, {&e->p->rows, rows ? "@line" : "0", false}};
   lines(e, rows ? e->p->rows.size : 1, sk_element(e, &x->at, e->s->kv, 2, at));
 }

@@ -16,12 +16,12 @@ static int within(const struct sk_emit *e, int v)
 }
 
 static bool in_loop(const struct sk_emit *e, int v) { return e->p->role[v].reached >> SK_LOOP & 1; }
-static bool runs(const struct sk_emit *e, int v) { return e->p->kern.v[v].axes & sk_space_axes(&e->p->k); }
-static int tiles_of(const struct sk_emit *e, int v) { return e->p->kern.v[v].axes & sk_space_axes(&e->p->rows) ? e->s->tiles : 1; }
+static bool runs(const struct sk_emit *e, int v) { return e->p->kern.v[v].axes & space_axes(&e->p->k); }
+static int tiles_of(const struct sk_emit *e, int v) { return e->p->kern.v[v].axes & space_axes(&e->p->rows) ? e->s->tiles : 1; }
 
 bool sk_streams(const struct sk_plan *p, int v)
 {
-  return p->role[v].reached >> SK_LOOP & 1 && p->kern.v[v].kind == KERN_LOAD && p->kern.v[v].axes & sk_space_axes(&p->k);
+  return p->role[v].reached >> SK_LOOP & 1 && p->kern.v[v].kind == KERN_LOAD && p->kern.v[v].axes & space_axes(&p->k);
 }
 
 static const char *row_index(const struct sk_emit *e)

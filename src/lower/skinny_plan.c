@@ -6,7 +6,7 @@
 
 // Grid axes that cut rows, not weights, are rows of the block, as long as these stay few. Indices that cut columns are
 // columns; a block takes any number of them. The others, and batches, number the blocks.
-static void grid_axis(struct sk_plan *p, int g, struct sk_space *rows, struct sk_space *cols)
+static void grid_axis(struct sk_plan *p, int g, struct space *rows, struct space *cols)
 {
   bool of_weights = g >= p->nhead, of_x = false, of_inner = false;
   for (int i = 0; i < p->nproducts; i++) {
@@ -16,22 +16,22 @@ static void grid_axis(struct sk_plan *p, int g, struct sk_space *rows, struct sk
   }
   for (int i = 0; i < p->nstats; i++) of_x |= p->kern.v[p->kern.v[p->stat[i]].in[0]].axes >> g & 1;
   bool row = !of_weights && of_x && rows->size * p->kern.extent[g] * p->rows.size <= SK_ROWS;
-  sk_space_push(p, row ? rows : of_x || of_inner ? &p->blocks : cols, g);
+  space_push(row ? rows : of_x || of_inner ? &p->blocks : cols, p->kern.extent, g);
 }
 
-static void append(const struct sk_plan *p, struct sk_space *to, const struct sk_space *s)
+static void append(const struct sk_plan *p, struct space *to, const struct space *s)
 {
-  for (int i = 0; i < s->n; i++) sk_space_push(p, to, s->axis[i]);
+  for (int i = 0; i < s->n; i++) space_push(to, p->kern.extent, s->axis[i]);
 }
 
 static void grids(struct sk_plan *p)
 {
-  struct sk_space rows = {.size = 1}, cols = {.size = 1};
+  struct space rows = {.size = 1}, cols = {.size = 1};
   for (int g = 0; g < p->kern.naxes; g++)
     if (!((p->kern.letters | p->kern.loops | p->letters_k) >> g & 1) && p->kern.extent[g] > 1) grid_axis(p, g, &rows, &cols);
   append(p, &rows, &p->rows), append(p, &cols, &p->cols);
   p->rows = rows, p->cols = cols;
-  EACH_AXIS(a, p->batch) sk_space_push(p, &p->blocks, a);
+  EACH_AXIS(a, p->batch) space_push(&p->blocks, p->kern.extent, a);
   for (int i = 0; i < p->nproducts; i++)
     if (p->product[i].wide) p->product[i].cols = cols;
 }
@@ -40,9 +40,9 @@ static void grids(struct sk_plan *p)
 static bool same_columns(struct sk_plan *p)
 {
   for (int i = 0; i < p->nproducts; i++) {
-    struct sk_space *c = &p->product[i].cols;
-    if (!p->product[i].wide || sk_space_axes(c) == sk_space_axes(&p->cols)) continue;
-    if (c->n != p->cols.n || sk_space_axes(c) & sk_space_axes(&p->cols)) return false;
+    struct space *c = &p->product[i].cols;
+    if (!p->product[i].wide || space_axes(c) == space_axes(&p->cols)) continue;
+    if (c->n != p->cols.n || space_axes(c) & space_axes(&p->cols)) return false;
     for (int k = 0; k < c->n; k++)
       if (p->kern.extent[c->axis[k]] != p->kern.extent[p->cols.axis[k]]) return false;
     for (int k = 0; k < c->n; k++)
@@ -57,7 +57,7 @@ static int columns(struct sk_plan *p)
 {
   for (int i = 0; i < p->nproducts; i++) {
     bool inner = false;
-    for (int s = 0; s < p->nseconds; s++) inner |= sk_space_axes(&p->second[s].cols) == sk_space_axes(&p->product[i].cols);
+    for (int s = 0; s < p->nseconds; s++) inner |= space_axes(&p->second[s].cols) == space_axes(&p->product[i].cols);
     p->product[i].wide = !inner;
     if (!inner && !p->cols.size) p->cols = p->product[i].cols;
   }
@@ -68,20 +68,20 @@ static int columns(struct sk_plan *p)
   return same_columns(p) ? OK : (sk_no(p, "products of different columns"), NO);
 }
 
-static bool within(const struct sk_plan *p, int v, const struct sk_space *a, const struct sk_space *b)
+static bool within(const struct sk_plan *p, int v, const struct space *a, const struct space *b)
 {
-  return !(p->kern.v[v].axes & ~(sk_space_axes(a) | sk_space_axes(b) | sk_space_axes(&p->blocks)));
+  return !(p->kern.v[v].axes & ~(space_axes(a) | space_axes(b) | space_axes(&p->blocks)));
 }
 
 static int spaces(struct sk_plan *p)
 {
-  static const struct sk_space none;
+  static const struct space none;
   for (int i = 0; i < p->nproducts; i++)
-    if (p->product[i].wide && sk_space_axes(&p->product[i].cols) != sk_space_axes(&p->cols)) return sk_no(p, "products of different columns"), NO;
+    if (p->product[i].wide && space_axes(&p->product[i].cols) != space_axes(&p->cols)) return sk_no(p, "products of different columns"), NO;
   for (int i = 0; i < p->kern.nsaves; i++)
     if (!within(p, p->kern.save[i].value, &p->rows, &p->cols)) return sk_no(p, "saves something else than rows and columns of products"), NO;
   for (int i = 0; i < p->kern.nsaves; i++)
-    if (sk_space_axes(&p->blocks) & ~kern_strided(&p->kern, &p->kern.save[i].at)) return sk_no(p, "blocks that save the same"), NO;
+    if (space_axes(&p->blocks) & ~kern_strided(&p->kern, &p->kern.save[i].at)) return sk_no(p, "blocks that save the same"), NO;
   for (int i = 0; i < p->nproducts; i++)
     if (!within(p, p->product[i].x, &p->rows, &p->k)) return sk_no(p, "a product of something else than rows"), NO;
   for (int i = 0; i < p->nstats; i++)

@@ -24,7 +24,7 @@ void sk_emit_stage(struct sk_emit *e)
     const struct kern_value *x = &e->p->kern.v[v];
     int own = e->p->role[v].second ? sk_staged(e->p, e->s, v) / 8 : 0;
     if (!own) continue;
-    const struct sk_space *inner = &e->p->second[e->p->role[v].number].cols;
+    const struct space *inner = &e->p->second[e->p->role[v].number].cols;
     const struct hole *holes = HOLES(e->all, INT(v, v), INT(own, own), INT(cols, e->s->cols / 8), INT(k, inner->size), INT(width, own * 8),
                                      STR(type, tile_dtype(sk_access(e->p, v)->type)), STR(mysub, e->s->subs > 1 ? "@sub" : "0"),
                                      STR(rank, e->s->by_columns ? "@rank" : "0"));
@@ -174,7 +174,7 @@ static void save(struct sk_emit *e, struct sk_place *at, int i)
   const struct kern_access *a = &e->p->kern.save[i].at;
   enum dtype type = e->p->j->store[a->tensor];
   int v = e->p->kern.save[i].value;
-  bool has = e->p->kern.v[v].axes & sk_space_axes(&e->p->cols) || e->p->role[v].second;
+  bool has = e->p->kern.v[v].axes & space_axes(&e->p->cols) || e->p->role[v].second;
   const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {&e->p->cols, sk_column(e, at), true}};
   sk_emit_value(e, at, v);
   sk_fill(e, e->p->kern.save[i].about,

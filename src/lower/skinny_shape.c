@@ -2,7 +2,7 @@
 #include "lower/skinny.h"
 
 // Does the access have an address along these spaces, in vectors of `unit` along the second (NULL: none)?
-static bool lies(const struct sk_plan *p, const struct kern_access *a, const struct sk_space *other, const struct sk_space *along, int unit)
+static bool lies(const struct sk_plan *p, const struct kern_access *a, const struct space *other, const struct space *along, int unit)
 {
   const struct sk_coord at[] = {{other, NULL, false}, {along, NULL, true}};
   return sk_address(p, a, along ? unit : 1, along ? 2 : 1, at, NULL);
@@ -37,20 +37,20 @@ static bool loads_of_loop(const struct sk_plan *p, const struct sk_shape *s)
   for (int i = 0; i < p->kern.nvalues; i++) {
     const struct kern_value *v = &p->kern.v[i];
     if (v->kind != KERN_LOAD || !(p->role[i].reached >> SK_LOOP & 1)) continue;
-    if (!lies(p, &v->at, &p->rows, v->axes & sk_space_axes(&p->k) ? &p->k : NULL, s->kv)) return false;
+    if (!lies(p, &v->at, &p->rows, v->axes & space_axes(&p->k) ? &p->k : NULL, s->kv)) return false;
   }
   return true;
 }
 
 static bool items_lie(const struct sk_plan *p, int item)
 {
-  axis_set cols = sk_space_axes(&p->cols);
+  axis_set cols = space_axes(&p->cols);
   for (int i = 0; i < p->kern.nsaves; i++)
     if (!lies(p, &p->kern.save[i].at, &p->rows, p->kern.v[p->kern.save[i].value].axes & cols ? &p->cols : NULL, item)) return false;
   for (int i = 0; i < p->kern.nvalues; i++) {
     bool second = p->role[i].second;
     if (!(p->role[i].reached >> SK_WIDE & 1) || (p->kern.v[i].kind != KERN_LOAD && !second)) continue;
-    const struct sk_space *other = second ? &p->second[p->role[i].number].cols : &p->rows;
+    const struct space *other = second ? &p->second[p->role[i].number].cols : &p->rows;
     if (!lies(p, sk_access(p, i), other, second || p->kern.v[i].axes & cols ? &p->cols : NULL, item)) return false;
   }
   return true;
@@ -92,8 +92,7 @@ int64_t sk_round_bytes(const struct sk_plan *p, const struct sk_shape *s)
   int64_t bytes = 0;
   for (int i = 0; i < p->nproducts; i++) bytes += 2 * s->take[i].width * s->kv * 4 * s->warps;
   for (int i = 0; i < p->kern.nvalues; i++)
-    if (sk_streams(p, i))
-      bytes += (p->kern.v[i].axes & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->kern.v[i].at.type) * s->threads;
+    if (sk_streams(p, i)) bytes += (p->kern.v[i].axes & space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->kern.v[i].at.type) * s->threads;
   return bytes;
 }
 
@@ -111,7 +110,7 @@ static void room(const struct sk_plan *p, struct sk_shape *s)
   s->shared += 4 * rows * p->nstats * s->warps;
   for (int i = 0; i < p->kern.nvalues; i++)
     if (p->kern.v[i].kind == KERN_LOAD && p->role[i].reached >> SK_LOOP & 1)
-      s->registers += thirds * (p->kern.v[i].axes & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->kern.v[i].at.type) / 12;
+      s->registers += thirds * (p->kern.v[i].axes & space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->kern.v[i].at.type) / 12;
   s->shared += in;
   for (int i = 0; i < p->nseconds; i++) s->shared += 4 * rows * p->second[i].cols.size;
   for (int i = 0; i < p->kern.nvalues; i++)

@@ -13,14 +13,14 @@ static axis_set letters(const struct sk_plan *p) { return p->kern.letters & ~p->
 // ---- spaces ----
 
 // Axes in the order in which an access walks them, slowest first.
-struct sk_space sk_walked(const struct sk_plan *p, axis_set s, const struct kern_access *a)
+struct space sk_walked(const struct sk_plan *p, axis_set s, const struct kern_access *a)
 {
-  struct sk_space out = {.size = 1};
+  struct space out = {.size = 1};
   while (s) {
     int best = -1;
     EACH_AXIS(i, s)
       if (best < 0 || a->stride[i] > a->stride[best]) best = i;
-    sk_space_push(p, &out, best), s &= ~AXIS(best);
+    space_push(&out, p->kern.extent, best), s &= ~AXIS(best);
   }
   return out;
 }
@@ -42,18 +42,18 @@ static const struct kern_access *load_of(const struct sk_plan *p, int v, axis_se
 static bool over_k(struct sk_plan *p, axis_set folded, const struct kern_access *a)
 {
   if (p->k.size) return folded == p->letters_k;
-  struct sk_space l = sk_walked(p, folded & letters(p), a);
+  struct space l = sk_walked(p, folded & letters(p), a);
   p->k.size = 1, p->letters_k = folded;
   for (int loops = 0; loops < 2; loops++)
-    EACH_AXIS(i, folded & ~letters(p) & (loops ? p->kern.loops : ~p->kern.loops)) sk_space_push(p, &p->k, i);
-  for (int i = 0; i < l.n; i++) sk_space_push(p, &p->k, l.axis[i]);
+    EACH_AXIS(i, folded & ~letters(p) & (loops ? p->kern.loops : ~p->kern.loops)) space_push(&p->k, p->kern.extent, i);
+  for (int i = 0; i < l.n; i++) space_push(&p->k, p->kern.extent, l.axis[i]);
   return true;
 }
 
 static bool of_rows(struct sk_plan *p, axis_set rows, int x)
 {
-  if (p->rows.size) return rows == sk_space_axes(&p->rows);
-  struct sk_space s = sk_walked(p, rows, load_of(p, x, rows));
+  if (p->rows.size) return rows == space_axes(&p->rows);
+  struct space s = sk_walked(p, rows, load_of(p, x, rows));
   return s.size <= SK_ROWS && (p->rows = s, true);
 }
 
@@ -93,10 +93,10 @@ static int statistic(struct sk_plan *p, int v)
 }
 
 // Columns of the first product that a value is made of.
-static const struct sk_space *product_columns(const struct sk_plan *p, int v)
+static const struct space *product_columns(const struct sk_plan *p, int v)
 {
   const struct kern_value *x = &p->kern.v[v];
-  const struct sk_space *s = NULL;
+  const struct space *s = NULL;
   if (x->kind == KERN_PRODUCT) return p->role[v].second ? NULL : &p->product[p->role[v].number].cols;
   for (int i = 0; i < x->nin && !s && x->kind == KERN_MAP; i++) s = product_columns(p, x->in[i]);
   return s;
@@ -105,10 +105,10 @@ static const struct sk_space *product_columns(const struct sk_plan *p, int v)
 static int second(struct sk_plan *p, int v)
 {
   const struct kern_value *y = &p->kern.v[v], *w = &p->kern.v[y->in[1]];
-  const struct sk_space *cols = product_columns(p, y->in[0]);
+  const struct space *cols = product_columns(p, y->in[0]);
   if (w->kind != KERN_LOAD || w->axes & p->kern.loops) return sk_no(p, "a product of two operands that are computed");
   if (!cols) return sk_no(p, "a product after the loop of what is no product");
-  if (sk_space_axes(cols) != y->folded) return sk_no(p, "a product after the loop that sums something else");
+  if (space_axes(cols) != y->folded) return sk_no(p, "a product after the loop that sums something else");
   if (p->nseconds == SK_SECONDS) return sk_no(p, "too many products after the loop");
   p->second[p->nseconds].value = v, p->second[p->nseconds].x = y->in[0], p->second[p->nseconds].cols = *cols;
   return p->role[v].second = true, p->role[v].number = p->nseconds++, 0;

@@ -20,14 +20,14 @@ const char *sk_element(const struct sk_emit *e, const struct kern_access *a, int
   return out;
 }
 
-static const struct sk_space *columns(const struct sk_emit *e, const struct sk_place *at)
+static const struct space *columns(const struct sk_emit *e, const struct sk_place *at)
 {
   return at->from == SK_WIDE ? &e->p->cols : &e->p->second[at->from - SK_INNER].cols;
 }
 
 static int width_of(const struct sk_emit *e, const struct sk_place *at, int v)
 {
-  return e->p->role[v].second || e->p->kern.v[v].axes & sk_space_axes(columns(e, at)) ? at->width : 1;
+  return e->p->role[v].second || e->p->kern.v[v].axes & space_axes(columns(e, at)) ? at->width : 1;
 }
 
 // Columns of the whole block of the graph, in units of `width`.
@@ -52,7 +52,7 @@ static void to_fp32(struct sk_emit *e, enum dtype t, int width, const char *out,
 void sk_emit_load(struct sk_emit *e, const struct sk_place *at, int v, enum sk_load how)
 {
   const struct kern_value *x = &e->p->kern.v[v];
-  bool has = x->axes & sk_space_axes(columns(e, at));
+  bool has = x->axes & space_axes(columns(e, at));
   int width = has ? at->width : 1;
   TEXT_ABOUT(&e->t, x->about);
   const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {columns(e, at), sk_column(e, at), true}};
@@ -82,7 +82,7 @@ static void second(struct sk_emit *e, const struct sk_place *at, int v, int widt
   const struct kern_value *w = &e->p->kern.v[sk_weights(&e->p->kern.v[v])];
   int number = e->p->role[v].number;
   TEXT_SCOPE(&e->t);
-  const struct sk_space *inner = &e->p->second[number].cols;
+  const struct space *inner = &e->p->second[number].cols;
   const struct sk_coord to[] = {{inner, "k", false}, {&e->p->cols, sk_column(e, at), true}};
   const struct hole *holes =
       HOLES(NULL, INT(v, v), INT(i, number), INT(n, inner->size), STR(unroll, inner->size <= 64 ? " unroll" : ""), INT(width, width));

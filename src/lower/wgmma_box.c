@@ -11,10 +11,10 @@ static bool add_dim(struct box *b, int64_t extent, int64_t stride, int64_t box, 
 }
 
 // Rows of which a block has a piece: one dimension, which the first axis walks.
-static bool add_rows(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct mma_list *l)
+static bool add_rows(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct space *l)
 {
-  struct lower_walk rows = {0};
-  for (int i = 0; i < l->n; i++) walk_add(&rows, p->n->extent[(int)l->letter[i]], a->stride[(int)l->letter[i]]);
+  struct lower_walk rows;
+  space_walk(l, p->n->extent, a->stride, 1, 1, &rows);
   if (rows.n != 1 || !add_dim(b, p->nrows, rows.stride[0], p->cut, false)) return false;
   b->dim[b->ndims - 1].rows = true;
   return true;
@@ -22,11 +22,11 @@ static bool add_rows(const struct mma_plan *p, struct box *b, const struct plan_
 
 // Letters of a list, slowest first. A padded extent is one dimension, as long as it is, so that TMA fills the rest of the box
 // with zeros wherever blocks and iterations are.
-static bool add_letters(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct mma_list *l, bool inner)
+static bool add_letters(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct space *l, bool inner)
 {
   int first = b->ndims;
   for (int i = 0; i < l->n; i++) {
-    int64_t extent = p->n->extent[(int)l->letter[i]], stride = a->stride[(int)l->letter[i]];
+    int64_t extent = p->n->extent[(int)l->axis[i]], stride = a->stride[(int)l->axis[i]];
     struct box_dim *last = b->ndims > first ? &b->dim[b->ndims - 1] : NULL;
     if (last && last->stride == extent * stride)
       last->extent *= extent, last->box *= extent, last->stride = stride;
@@ -129,16 +129,16 @@ static void sort(struct box *b)
 }
 
 // The tile's rows must come in the order in which the box has them.
-static bool rows_in_order(const struct mma_plan *p, const struct plan_access *a, const struct mma_list *out)
+static bool rows_in_order(const struct mma_plan *p, const struct plan_access *a, const struct space *out)
 {
   for (int i = 1; i < out->n; i++)
-    if (a->stride[(int)out->letter[i - 1]] < a->stride[(int)out->letter[i]] && p->n->extent[(int)out->letter[i - 1]] > 1) return false;
+    if (a->stride[(int)out->axis[i - 1]] < a->stride[(int)out->axis[i]] && p->n->extent[(int)out->axis[i - 1]] > 1) return false;
   return true;
 }
 
-bool box_of(struct mma_plan *p, const struct plan_access *a, const struct mma_list *rows, const struct mma_list *cols, struct box *out)
+bool box_of(struct mma_plan *p, const struct plan_access *a, const struct space *rows, const struct space *cols, struct box *out)
 {
-  int64_t size = mma_padded(p, mma_list_has(cols), mma_list_size(p->n, cols));
+  int64_t size = mma_padded(p, mma_list_has(cols), space_size(cols));
   bool cut = p->cut && mma_list_same(rows, &p->rows);
   *out = (struct box){0};
   if (!add_letters(p, out, a, cols, true) || out->ndims != 1 || out->dim[0].stride != 1)

@@ -55,7 +55,7 @@ static void same_layouts(const char *name, const struct mma_plan *p, const struc
     for (int k = 0; k < p->nsides; k++)
       if (p->side[k].tile == i) shown = p->n->block->nodes[mma_at(p, p->side[k].root)->about - 1].out;
     const struct tensor_layout *x = &l->tile[node][shown];
-    int last = t->in.n ? t->in.letter[t->in.n - 1] : -1;
+    int last = t->in.n ? t->in.axis[t->in.n - 1] : -1;
     if (last < 0 || x->inner < 0 || !(norm_dim_letters(&p->n->t[t->tensor].dim[x->inner]) >> last & 1))
       fail_msg("%s: inside of t%d", name, t->tensor);
     if (x->swizzled >= 0 && (t->swizzle[0] != x->swizzle.bits || t->stride != t->cols + x->swizzle.shift / 2))
