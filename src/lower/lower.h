@@ -132,8 +132,7 @@ bool scheme_parse(const char *text, struct choice *out);   // parses this text; 
 
 // ---- memo.c ----------------------------------------------------------------------------------------
 
-// For one GPU; thread-safe. A key is a hash of everything that choices depend on. Two kernels with the same key would share a price, but never their
-// text.
+// For one GPU; thread-safe. A key is a hash of everything that choices depend on; a plan asks for kernels of the same key once (lower_plan.c).
 struct lower_memo *lower_memo_new(struct arena *mem);
 uint64_t lower_memo_key(const struct lower_job *j);
 bool lower_memo_get(struct lower_memo *m, uint64_t key, int *n, struct choice *out); // n: 0 if no scheme accepts it, or 1

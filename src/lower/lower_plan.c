@@ -11,9 +11,13 @@ struct planning {
   struct arena *mem;
   struct lower_plan *p;
   const char *stem; // of names
-  int nbefore;      // plans of the same graph with other orders: units that touch nothing which lies in another way are theirs
-  const struct lower_plan *before[ORDERS];
-  struct lower_unit *alone; // by node: what choose() found of it without a tail
+  int nasked, cap;
+  struct asked_kernel { // what was found for a kernel; the same kernel may stand again, be a tail too, and be in plans with other orders
+    uint64_t key;       // as memo.c has it
+    int nchoices;
+    struct choice *choice;
+    const char *why;
+  } * asked;
   struct lower_memo *memo;
 };
 
@@ -29,31 +33,37 @@ struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, c
                             .off = p->off};
 }
 
-static int remembered(struct lower_memo *m, const struct lower_job *j, struct choice *first, char why[256])
+static int remembered(struct lower_memo *m, const struct lower_job *j, uint64_t key, struct choice *first, char why[256])
 {
-  const uint64_t key = lower_memo_key(j);
   int n;
   if (lower_memo_get(m, key, &n, first)) return n;
   n = scheme_choices(j, 1, first, why);
   return lower_memo_put(m, key, n, first), n;
 }
 
-// The choices of a unit, with its tail or alone. The choices of a kernel alone are remembered, because a kernel that may be a tail needs them twice.
-static void choose(struct planning *w, struct lower_unit *u, bool tail)
+static struct asked_kernel ask(struct planning *w, const struct lower_job *j, uint64_t key)
 {
   struct choice found[CHOICES];
   char why[256] = "";
-  struct lower_unit *known = tail ? NULL : &w->alone[u->n.node];
-  struct lower_job j = lower_unit_job(w->mem, w->p, u, tail);
-  if (!known || !known->why) {
-    struct arena_mark mark = arena_mark(w->mem);
-    u->nchoices = w->memo ? remembered(w->memo, &j, found, why) : scheme_choices(&j, CHOICES, found, why);
-    arena_reset(w->mem, mark);
-    u->choice = arena_copy(w->mem, found, sizeof *found * (size_t)MAX(u->nchoices, 1));
-    u->why = arena_strdup(w->mem, *why ? why : "there is no scheme");
-    if (known) *known = *u;
+  struct arena_mark mark = arena_mark(w->mem);
+  const int n = w->memo ? remembered(w->memo, j, key, found, why) : scheme_choices(j, CHOICES, found, why);
+  arena_reset(w->mem, mark);
+  return (struct asked_kernel){key, n, arena_copy(w->mem, found, sizeof *found * (size_t)MAX(n, 1)),
+                               arena_strdup(w->mem, *why ? why : "there is no scheme")};
+}
+
+// The choices of a unit, with its tail or alone.
+static void choose(struct planning *w, struct lower_unit *u, bool tail)
+{
+  const struct lower_job j = lower_unit_job(w->mem, w->p, u, tail);
+  const uint64_t key = lower_memo_key(&j);
+  int i = 0;
+  while (i < w->nasked && w->asked[i].key != key) i++;
+  if (i == w->nasked) {
+    const struct asked_kernel x = ask(w, &j, key);
+    PUSH(w->mem, w->asked, w->nasked, w->cap) = x;
   }
-  if (known) u->nchoices = known->nchoices, u->choice = known->choice, u->why = known->why;
+  u->nchoices = w->asked[i].nchoices, u->choice = w->asked[i].choice, u->why = w->asked[i].why;
 }
 
 // Merges two lists of choices. Three of four entries come from `first`, which the model prefers. The fourth comes from `second`, because the model errs,
@@ -116,37 +126,6 @@ static int plan_product(struct planning *w, struct lower_unit *u, struct err *e)
   return one_choice(w, u, product_choice(w->p, &u->mul, false)), OK;
 }
 
-static bool lies_alike(const struct graph *g, const struct order *a, const struct order *b, int tensor)
-{
-  static const struct order rows = {-1, false};
-  struct kview v;
-  if (!kview_of(g, tensor, &v)) return false;
-  const struct order *x = a ? &a[v.root] : &rows, *y = b ? &b[v.root] : &rows;
-  return x->inner == y->inner && x->padded == y->padded;
-}
-
-// Does all that the node touches lie in both plans alike?
-static bool touches_alike(const struct lower_plan *a, const struct lower_plan *b, int node)
-{
-  const struct node *n = &a->g->nodes[node];
-  for (int i = 0; i < n->nin; i++)
-    if (!lies_alike(a->g, a->order, b->order, n->in[i])) return false;
-  for (int i = 0; i < n->nout; i++)
-    if (!lies_alike(a->g, a->order, b->order, n->out + i)) return false;
-  return true;
-}
-
-// The unit in a plan before, where it would be found again just so.
-static const struct lower_unit *known_unit(const struct planning *w, int node, bool tails)
-{
-  int last = tails ? legal_tail_of(w->p->g, node) : -1;
-  for (int i = 0; i < w->nbefore; i++) {
-    const struct lower_unit *u = &w->before[i]->unit[w->p->nunits];
-    if (u->first == node && touches_alike(w->p, w->before[i], node) && (last < 0 || touches_alike(w->p, w->before[i], last))) return u;
-  }
-  return NULL;
-}
-
 static int plan_meeting(struct planning *w, struct lower_unit *u, struct err *e)
 {
   const struct node *n = &w->p->g->nodes[u->first];
@@ -158,10 +137,8 @@ static int plan_meeting(struct planning *w, struct lower_unit *u, struct err *e)
 
 static int plan_unit(struct planning *w, int node, const struct lower_opts *o, struct err *e)
 {
-  const struct lower_unit *known = known_unit(w, node, o->tails);
   struct lower_unit *u = &w->p->unit[w->p->nunits++];
   char why[160] = "";
-  if (known) return *u = *known, OK;
   *u = (struct lower_unit){.first = node, .last = node, .head = -1, .name = arena_printf(w->mem, "%s_%d", w->stem, w->p->nunits)};
   for (int i = 0; i < w->p->nunits - 1; i++)
     if (w->p->unit[i].last == node) u->head = i;
@@ -201,7 +178,7 @@ static int plan_after(struct planning *w, const struct graph *wrapped, const enu
                            .off = o->off,
                            .stored = o->stored,
                            .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
-  w->p = p, w->memo = o->memo, w->stem = stem_of(mem, wrapped), w->alone = NEWS(mem, struct lower_unit, wrapped->nnodes + 1);
+  w->p = p, w->memo = o->memo, w->stem = stem_of(mem, wrapped);
   for (int i = 0; i < wrapped->nnodes && !status; i++)
     if (wrapped->nodes[i].op == OP_BLOCK || wrapped->nodes[i].op == OP_MATMUL || node_meets(&wrapped->nodes[i])) status = plan_unit(w, i, o, e);
   return status;
@@ -238,25 +215,23 @@ static int plan_ordered(struct arena *mem, struct graph *wrapped, const struct t
   const struct order *order[ORDERS];
   const char *what[ORDERS];
   struct lower_opts as = *o;
-  struct lower_plan other[ORDERS], plainly;
+  struct lower_plan other;
   struct planning w = {.mem = mem};
   int status = step_products(mem, wrapped, &wrapped, e);
   if (status) return status;
   const enum dtype *store = store_types(mem, wrapped, o->stored);
   as.order = order_least(mem, wrapped);
   status = plan_after(&w, wrapped, store, gpu, &as, p, e);
-  plainly = *p, w.before[w.nbefore++] = &plainly;
   double least = status ? INFINITY : plan_cost(mem, p), plain = least;
   for (int i = 0, n = isfinite(least) ? order_candidates(mem, wrapped, order, what) : 0; i < n && !status; i++) {
     as.order = order[i];
-    if (plan_after(&w, wrapped, store, gpu, &as, &other[i], e) != OK) {
+    if (plan_after(&w, wrapped, store, gpu, &as, &other, e) != OK) {
       *e = (struct err){0}; // what cannot be done so is done row by row
       continue;
     }
-    if (w.nbefore < ORDERS) w.before[w.nbefore++] = &other[i];
-    double cost = plan_cost(mem, &other[i]);
+    double cost = plan_cost(mem, &other);
     if (cost >= least) continue;
-    least = cost, *p = other[i];
+    least = cost, *p = other;
     p->ordered = arena_printf(mem, "%s: %.2f us modelled, and %.2f us row by row", what[i], 1e6 * cost, 1e6 * plain);
   }
   return status;
