@@ -119,16 +119,16 @@ struct lower_walk {
 };
 bool walk_add(struct lower_walk *w, int64_t extent, int64_t stride);            // adds a faster axis; false: there is no room
 void walk_text(const struct lower_walk *w, const char *index, struct str *out); // " + ..." for each term; the index must bind like a product
-struct space {                                                                  // axes that are counted together by one index, slowest first
+struct lower_space {                                                            // axes that are counted together by one index, slowest first
   int n;
   int64_t size; // 0: nothing was added
   int8_t axis[WALK_AXES];
 };
-void space_push(struct space *s, const int64_t *extent, int axis); // adds a faster axis, unless it is there already
-axis_set space_axes(const struct space *s);
-static inline int64_t space_size(const struct space *s) { return MAX(s->size, 1); }
+void space_push(struct lower_space *s, const int64_t *extent, int axis); // adds a faster axis, unless it is there already
+axis_set space_axes(const struct lower_space *s);
+static inline int64_t space_size(const struct lower_space *s) { return MAX(s->size, 1); }
 // Memory along the space, in units of so many elements; the index counts `by` elements of the fastest axis at once. False: units do not lie so.
-bool space_walk(const struct space *s, const int64_t *extent, const int64_t *stride, int unit, int by, struct lower_walk *out);
+bool space_walk(const struct lower_space *s, const int64_t *extent, const int64_t *stride, int unit, int by, struct lower_walk *out);
 
 const char *tile_dtype(enum dtype t); // "fp16"
 

@@ -23,21 +23,21 @@ void walk_text(const struct lower_walk *w, const char *index, struct str *out)
   }
 }
 
-void space_push(struct space *s, const int64_t *extent, int axis)
+void space_push(struct lower_space *s, const int64_t *extent, int axis)
 {
   s->size = space_size(s);
   if (extent[axis] == 1 || space_axes(s) >> axis & 1) return;
   s->axis[s->n++] = (int8_t)axis, s->size *= extent[axis];
 }
 
-axis_set space_axes(const struct space *s)
+axis_set space_axes(const struct lower_space *s)
 {
   axis_set all = 0;
   for (int i = 0; i < s->n; i++) all |= AXIS(s->axis[i]);
   return all;
 }
 
-bool space_walk(const struct space *s, const int64_t *extent, const int64_t *stride, int unit, int by, struct lower_walk *w)
+bool space_walk(const struct lower_space *s, const int64_t *extent, const int64_t *stride, int unit, int by, struct lower_walk *w)
 {
   *w = (struct lower_walk){0};
   for (int i = 0; i < s->n; i++)

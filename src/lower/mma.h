@@ -47,7 +47,7 @@ enum { MMA_MOST_AHEAD = 8 };                                                    
 enum { MMA_BY_COLUMNS, MMA_BY_SUMS };                                                                    // how warps along WN divide work
 
 struct mma_cols {
-  struct space list;
+  struct lower_space list;
   uint32_t has;
   int64_t size, padded; // padded: to whole fragments (mma_pad.c)
   bool product, summed; // product: some product computes these columns; summed: some product sums over them
@@ -59,7 +59,7 @@ struct mma_cols {
 };
 struct mma_tile {
   int value, iter, tensor; // value: the load; iter: its iterator; tensor: the tensor whose name its memory has
-  struct space out, in;
+  struct lower_space out, in;
   int64_t rows, cols;                  // of the tile: extents of out and in, including padding with zeros
   int64_t own_rows, own_cols, batches; // extents without padding; the share of own_rows of one batch index
   int64_t run, every;                  // rows of one batch index; distance between batch indices
@@ -111,7 +111,7 @@ struct mma_plan {
   char *why;
   struct tail *tails[TAIL_WAYS], *tail; // for each implementation, NULL: not possible; tail: that of the knobs, NULL: no tail
   uint32_t row_letters, batch_letters;
-  struct space batch, rows;
+  struct lower_space batch, rows;
   int64_t nbatch, nrows, padded; // nrows: rows of one batch index; padded: to a multiple of 16
   int64_t cut;                   // 0: blocks have the rows of the block graph's; else the first axis counts pieces of them
   int ncols, ntiles, nproducts;
@@ -233,18 +233,19 @@ int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);
 void mma_walk_text(const struct lower_walk *w, const char *index, struct str *out); // of any index
 // Strides of the list's letters, given for each letter, in units of `unit` elements; the index counts index_unit elements of the fastest letter at
 // once.
-void mma_walk_list(const struct mma_plan *p, const struct space *l, const int64_t *stride, int unit, int index_unit, const char *index,
+void mma_walk_list(const struct mma_plan *p, const struct lower_space *l, const int64_t *stride, int unit, int index_unit, const char *index,
                    struct str *out);
 // offset, grid and loop terms of an access at iteration `it`
 void mma_walk_base(const struct mma_plan *p, const struct plan_access *a, int unit, const char *it, struct str *out);
 // The largest number of elements, at most `most`, that are contiguous along the list's fastest letter for every position of the access.
-int mma_width(const struct mma_plan *p, const struct plan_access *a, const struct space *l, int most);
-bool mma_lies_along(const struct mma_plan *p, const struct plan_access *a, const struct space *l); // whether the fastest letter has stride 1
-void mma_list_strides(const struct norm *n, const struct space *l, int64_t stride[MAX_LETTERS]);   // for a dense layout
-bool mma_list_same(const struct space *a, const struct space *b);
-static inline uint32_t mma_list_has(const struct space *l) { return (uint32_t)space_axes(l); }
-void mma_list_add(const struct norm *n, struct space *l, int count, const int8_t *letter, uint32_t wanted); // adds the wanted letters that it lacks
-void mma_list_add_of(const struct norm *n, struct space *l, const struct norm_tensor *t, uint32_t wanted);  // in the order of its dimensions
+int mma_width(const struct mma_plan *p, const struct plan_access *a, const struct lower_space *l, int most);
+bool mma_lies_along(const struct mma_plan *p, const struct plan_access *a, const struct lower_space *l); // whether the fastest letter has stride 1
+void mma_list_strides(const struct norm *n, const struct lower_space *l, int64_t stride[MAX_LETTERS]);   // for a dense layout
+bool mma_list_same(const struct lower_space *a, const struct lower_space *b);
+static inline uint32_t mma_list_has(const struct lower_space *l) { return (uint32_t)space_axes(l); }
+void mma_list_add(const struct norm *n, struct lower_space *l, int count, const int8_t *letter,
+                  uint32_t wanted); // adds the wanted letters that it lacks
+void mma_list_add_of(const struct norm *n, struct lower_space *l, const struct norm_tensor *t, uint32_t wanted); // in the order of its dimensions
 
 // ---- state while the kernel is written ----
 struct mma_kernel {

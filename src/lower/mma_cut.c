@@ -20,7 +20,7 @@ void mma_cut_rows(struct mma_plan *p)
 {
   int8_t letter[MAX_LETTERS];
   const int n = norm_in_order(p->n, p->row_letters, letter);
-  p->rows = (struct space){0};
+  p->rows = (struct lower_space){0};
   mma_list_add(p->n, &p->rows, n, letter, ~0u);
   p->nrows = space_size(&p->rows), p->padded = p->cut ? p->cut : (p->nrows + 15) / 16 * 16;
 }

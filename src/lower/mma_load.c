@@ -47,7 +47,7 @@ static const char *line_begins(const struct mma_plan *p, const struct mma_tile *
 }
 
 // Rows or columns of the tile that iteration `it` has.
-static const char *within(const struct mma_plan *p, const struct space *l, const char *at, int unit, const char *it)
+static const char *within(const struct mma_plan *p, const struct lower_space *l, const char *at, int unit, const char *it)
 {
   bool ragged = p->n->ragged.all && mma_list_has(l) >> p->n->ragged.letter & 1;
   return ragged ? mma_ragged_index(p, at, unit, it) : at;

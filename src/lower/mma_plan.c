@@ -152,18 +152,18 @@ static bool operand_type(struct mma_plan *p, const struct plan_access *a)
   return true;
 }
 
-static bool add_tile(struct mma_plan *p, int value, const struct space *outer, const struct space *inner, bool left)
+static bool add_tile(struct mma_plan *p, int value, const struct lower_space *outer, const struct lower_space *inner, bool left)
 {
   const struct plan_access *a = mma_access(p, value);
   uint32_t has = mma_has(p, value);
-  struct space rows = {0};
+  struct lower_space rows = {0};
   mma_list_add(p->n, &rows, outer->n, outer->axis, has);
   if (!operand_type(p, a)) return false;
   if (has & ~(mma_list_has(&rows) | mma_list_has(inner))) return mma_refuse(p, "an operand has indices that its product has not");
   // The side that is contiguous in device memory is inside; of a left operand only all of its rows can be.
   bool swap = mma_width(p, a, inner, 8) < mma_width(p, a, &rows, 8);
   uint32_t batch = has & p->batch_letters;
-  struct space in = swap ? rows : *inner, out = swap ? *inner : rows;
+  struct lower_space in = swap ? rows : *inner, out = swap ? *inner : rows;
   if (swap && batch) swap = false, in = *inner, out = rows;
   if (swap && left && (p->cut || mma_list_has(&rows) != mma_list_has(&p->rows) || p->nrows % 8)) swap = false, in = *inner, out = rows;
   if (left && p->cut && mma_list_has(&rows) != mma_list_has(&p->rows))
@@ -193,15 +193,15 @@ static bool add_tile(struct mma_plan *p, int value, const struct space *outer, c
   return true;
 }
 
-static struct space all_rows(const struct mma_plan *p)
+static struct lower_space all_rows(const struct mma_plan *p)
 {
-  struct space all = p->batch;
+  struct lower_space all = p->batch;
   return mma_list_add(p->n, &all, p->rows.n, p->rows.axis, ~0u), all;
 }
 
 bool mma_lane_tile(struct mma_plan *p, int value, int cols)
 {
-  const struct space left = all_rows(p);
+  const struct lower_space left = all_rows(p);
   if (!add_tile(p, value, &left, &p->cols[cols].list, true)) return false;
   return p->tile[p->ntiles - 1].lanes = true;
 }
@@ -210,8 +210,8 @@ static bool product_tiles(struct mma_plan *p)
 {
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
-    struct space left = all_rows(p), right = p->batch;
-    const struct space *cols = &p->cols[x->out_cols].list, *sum = &p->cols[x->sum_cols].list;
+    struct lower_space left = all_rows(p), right = p->batch;
+    const struct lower_space *cols = &p->cols[x->out_cols].list, *sum = &p->cols[x->sum_cols].list;
     int b = x->b;
     if (!mma_loads(p, b) && !mma_side_add(p, x->b, &b)) return false;
     if (mma_loads(p, x->a) && !add_tile(p, x->a, &left, sum, true)) return false;
@@ -219,7 +219,7 @@ static bool product_tiles(struct mma_plan *p)
     const struct plan_access *a = mma_access(p, b);
     const int by_sum = mma_width(p, a, sum, 8), by_cols = mma_width(p, a, cols, 8);
     const bool summed_inside = by_sum > by_cols || (by_sum == by_cols && p->n->ragged.all && mma_lies_along(p, a, sum));
-    const struct space *outer = summed_inside ? cols : sum;
+    const struct lower_space *outer = summed_inside ? cols : sum;
     mma_list_add(p->n, &right, outer->n, outer->axis, ~0u);
     if (!add_tile(p, b, &right, summed_inside ? sum : cols, false)) return false;
     if (b != x->b) p->tile_of[x->b] = p->tile_of[b];

@@ -25,7 +25,7 @@ static const char *step_of(const struct mma_plan *p, int sum_cols)
 }
 
 // The row of the shared tile that holds @b and @r, as text.
-static const char *shared_row(struct mma_kernel *k, const struct space *out)
+static const char *shared_row(struct mma_kernel *k, const struct lower_space *out)
 {
   if (k->p->cut) return "@pr";
   int64_t stride[MAX_LETTERS];

@@ -37,7 +37,7 @@ static bool columns_alone(const struct mma_plan *p)
   return true;
 }
 
-static bool tile_alone(const struct mma_plan *p, const struct space *l)
+static bool tile_alone(const struct mma_plan *p, const struct lower_space *l)
 {
   const uint32_t has = mma_list_has(l) & letters(p);
   return !has || space_size(l) == norm_extent(p->n, has);

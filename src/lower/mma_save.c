@@ -25,7 +25,7 @@ static const char *once(struct mma_kernel *k, struct mma_shape s)
 }
 
 // If rows have a letter which the tensor has not, the first stores.
-static void missing_letters(const struct mma_plan *p, uint32_t has, const struct space *l, const char *index, struct str *c)
+static void missing_letters(const struct mma_plan *p, uint32_t has, const struct lower_space *l, const char *index, struct str *c)
 {
   int64_t below = 1;
   for (int i = l->n - 1; i >= 0; below *= p->n->extent[(int)l->axis[i--]])

@@ -87,7 +87,7 @@ bool mma_side_plan(struct mma_plan *p, struct mma_side *s)
     if (s->member[i]) cols |= mma_gone(p, i);
   if (!cols) cols = mma_list_has(&t->in);
   q->row_letters = mma_has(p, s->root) & ~cols, q->batch_letters = 0;
-  q->batch = q->rows = (struct space){0};
+  q->batch = q->rows = (struct lower_space){0};
   mma_list_add(p->n, &q->rows, t->out.n, t->out.axis, q->row_letters), mma_list_add(p->n, &q->rows, t->in.n, t->in.axis, q->row_letters);
   mma_list_add_of(p->n, &q->rows, made, q->row_letters);
   q->cut = 0, q->nbatch = 1, q->nrows = space_size(&q->rows), q->padded = (q->nrows + 15) / 16 * 16;
@@ -133,7 +133,7 @@ static const char *place(struct mma_kernel *k, int cols, int unit, int e)
 // Pairs of columns lie together where the fastest letter is the tile's.
 static bool paired(const struct mma_plan *p, int cols)
 {
-  const struct space *l = &p->cols[cols].list, *in = &p->source->in;
+  const struct lower_space *l = &p->cols[cols].list, *in = &p->source->in;
   return l->n && in->n && l->axis[l->n - 1] == in->axis[in->n - 1] && p->n->extent[(int)l->axis[l->n - 1]] % 2 == 0 &&
          !(mma_ragged(p, cols) && mma_ragged_last(p) % 2);
 }

@@ -82,7 +82,7 @@ const char *mma_address(struct mma_kernel *k, const struct plan_access *a, struc
   struct str at = {0};
   mma_walk_base(k->p, a, unit, mma_it(k), &at);
   if (k->parts) {
-    struct space l = {0};
+    struct lower_space l = {0};
     for (int i = 0; i < k->p->n->nletters; i++)
       if (k->parts >> i & 1) space_push(&l, k->p->n->extent, i);
     mma_walk_list(k->p, &l, a->stride, unit, 1, "p", &at);

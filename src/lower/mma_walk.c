@@ -3,22 +3,22 @@
 
 #include <string.h>
 
-void mma_list_strides(const struct norm *n, const struct space *l, int64_t stride[MAX_LETTERS])
+void mma_list_strides(const struct norm *n, const struct lower_space *l, int64_t stride[MAX_LETTERS])
 {
   int64_t step = 1;
   memset(stride, 0, sizeof *stride * MAX_LETTERS);
   for (int i = l->n - 1; i >= 0; step *= n->extent[(int)l->axis[i--]]) stride[(int)l->axis[i]] = step;
 }
 
-bool mma_list_same(const struct space *a, const struct space *b) { return a->n == b->n && !memcmp(a->axis, b->axis, (size_t)a->n); }
+bool mma_list_same(const struct lower_space *a, const struct lower_space *b) { return a->n == b->n && !memcmp(a->axis, b->axis, (size_t)a->n); }
 
-void mma_list_add(const struct norm *n, struct space *l, int count, const int8_t *letter, uint32_t wanted)
+void mma_list_add(const struct norm *n, struct lower_space *l, int count, const int8_t *letter, uint32_t wanted)
 {
   for (int i = 0; i < count; i++)
     if (wanted >> letter[i] & 1) space_push(l, n->extent, letter[i]);
 }
 
-void mma_list_add_of(const struct norm *n, struct space *l, const struct norm_tensor *t, uint32_t wanted)
+void mma_list_add_of(const struct norm *n, struct lower_space *l, const struct norm_tensor *t, uint32_t wanted)
 {
   for (int d = 0; d < t->ndims; d++) mma_list_add(n, l, t->dim[d].n, t->dim[d].letter, wanted);
 }
@@ -31,7 +31,7 @@ void mma_walk_text(const struct lower_walk *w, const char *index, struct str *ou
   str_free(&within);
 }
 
-void mma_walk_list(const struct mma_plan *p, const struct space *l, const int64_t *stride, int unit, int index_unit, const char *index,
+void mma_walk_list(const struct mma_plan *p, const struct lower_space *l, const int64_t *stride, int unit, int index_unit, const char *index,
                    struct str *out)
 {
   struct lower_walk w;
@@ -57,12 +57,12 @@ static const struct copy_meta *meta_of(const struct mma_plan *p, const struct pl
   return save ? &m->save[a - p->n->save] : &m->iter[a - p->n->iter];
 }
 
-bool mma_lies_along(const struct mma_plan *p, const struct plan_access *a, const struct space *l)
+bool mma_lies_along(const struct mma_plan *p, const struct plan_access *a, const struct lower_space *l)
 {
   return l->n && l->axis[l->n - 1] == meta_of(p, a)->along;
 }
 
-int mma_width(const struct mma_plan *p, const struct plan_access *a, const struct space *l, int most)
+int mma_width(const struct mma_plan *p, const struct plan_access *a, const struct lower_space *l, int most)
 {
   return mma_lies_along(p, a, l) ? MIN(meta_of(p, a)->chunk, most) : 1;
 }

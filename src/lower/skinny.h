@@ -42,7 +42,7 @@ struct sk_role {                     // of a value
 };
 struct sk_product {
   int value, x, w; // the product; its operands, of which w is the weights
-  struct space cols;
+  struct lower_space cols;
   bool wide;
 };
 struct sk_plan {
@@ -55,11 +55,11 @@ struct sk_plan {
   struct sk_product product[SK_PRODUCTS];
   int stat[SK_STATS]; // values
   struct {
-    int value;         // the product
-    int x;             // the left operand
-    struct space cols; // its columns, which are summed
+    int value;               // the product
+    int x;                   // the left operand
+    struct lower_space cols; // its columns, which are summed
   } second[SK_SECONDS];
-  struct space rows, cols, k, blocks;
+  struct lower_space rows, cols, k, blocks;
   axis_set letters_k; // all that products sum
   axis_set batch;     // axes that only go along: they number blocks
 };
@@ -89,7 +89,7 @@ struct sk_shape {
 
 // ---- skinny_walk.c ----
 struct sk_coord {
-  const struct space *space;
+  const struct lower_space *space;
   const char *index; // text, without operators that bind less than *; NULL: only looking
   bool along;        // vectors lie along this space, and the index counts them
 };
@@ -101,8 +101,8 @@ bool sk_address(const struct sk_plan *p, const struct kern_access *a, int unit, 
 int sk_plan_make(const struct lower_job *j, struct sk_plan *out, char why[160]);
 // ---- skinny_terms.c: products, statistics and spaces of the values; NO with the reason in why ----
 int sk_terms(struct sk_plan *p);
-struct space sk_walked(const struct sk_plan *p, axis_set s, const struct kern_access *a); // in the order in which the access walks them
-int sk_no(struct sk_plan *p, const char *what);                                           // -1; the first reason stays
+struct lower_space sk_walked(const struct sk_plan *p, axis_set s, const struct kern_access *a); // in the order in which the access walks them
+int sk_no(struct sk_plan *p, const char *what);                                                 // -1; the first reason stays
 static inline int sk_weights(const struct kern_value *second) { return second->in[1]; }
 static inline const struct kern_access *sk_access(const struct sk_plan *p, int v) // of a load, or of the weights of a second product
 {

@@ -6,7 +6,7 @@
 
 // Grid axes that cut rows, not weights, are rows of the block, as long as these stay few. Indices that cut columns are
 // columns; a block takes any number of them. The others, and batches, number the blocks.
-static void grid_axis(struct sk_plan *p, int g, struct space *rows, struct space *cols)
+static void grid_axis(struct sk_plan *p, int g, struct lower_space *rows, struct lower_space *cols)
 {
   bool of_weights = g >= p->nhead, of_x = false, of_inner = false;
   for (int i = 0; i < p->nproducts; i++) {
@@ -19,14 +19,14 @@ static void grid_axis(struct sk_plan *p, int g, struct space *rows, struct space
   space_push(row ? rows : of_x || of_inner ? &p->blocks : cols, p->kern.extent, g);
 }
 
-static void append(const struct sk_plan *p, struct space *to, const struct space *s)
+static void append(const struct sk_plan *p, struct lower_space *to, const struct lower_space *s)
 {
   for (int i = 0; i < s->n; i++) space_push(to, p->kern.extent, s->axis[i]);
 }
 
 static void grids(struct sk_plan *p)
 {
-  struct space rows = {.size = 1}, cols = {.size = 1};
+  struct lower_space rows = {.size = 1}, cols = {.size = 1};
   for (int g = 0; g < p->kern.naxes; g++)
     if (!((p->kern.letters | p->kern.loops | p->letters_k) >> g & 1) && p->kern.extent[g] > 1) grid_axis(p, g, &rows, &cols);
   append(p, &rows, &p->rows), append(p, &cols, &p->cols);
@@ -40,7 +40,7 @@ static void grids(struct sk_plan *p)
 static bool same_columns(struct sk_plan *p)
 {
   for (int i = 0; i < p->nproducts; i++) {
-    struct space *c = &p->product[i].cols;
+    struct lower_space *c = &p->product[i].cols;
     if (!p->product[i].wide || space_axes(c) == space_axes(&p->cols)) continue;
     if (c->n != p->cols.n || space_axes(c) & space_axes(&p->cols)) return false;
     for (int k = 0; k < c->n; k++)
@@ -68,14 +68,14 @@ static int columns(struct sk_plan *p)
   return same_columns(p) ? OK : (sk_no(p, "products of different columns"), NO);
 }
 
-static bool within(const struct sk_plan *p, int v, const struct space *a, const struct space *b)
+static bool within(const struct sk_plan *p, int v, const struct lower_space *a, const struct lower_space *b)
 {
   return !(p->kern.v[v].axes & ~(space_axes(a) | space_axes(b) | space_axes(&p->blocks)));
 }
 
 static int spaces(struct sk_plan *p)
 {
-  static const struct space none;
+  static const struct lower_space none;
   for (int i = 0; i < p->nproducts; i++)
     if (p->product[i].wide && space_axes(&p->product[i].cols) != space_axes(&p->cols)) return sk_no(p, "products of different columns"), NO;
   for (int i = 0; i < p->kern.nsaves; i++)

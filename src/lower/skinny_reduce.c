@@ -24,7 +24,7 @@ void sk_emit_stage(struct sk_emit *e)
     const struct kern_value *x = &e->p->kern.v[v];
     int own = e->p->role[v].second ? sk_staged(e->p, e->s, v) / 8 : 0;
     if (!own) continue;
-    const struct space *inner = &e->p->second[e->p->role[v].number].cols;
+    const struct lower_space *inner = &e->p->second[e->p->role[v].number].cols;
     const struct hole *holes = HOLES(e->all, INT(v, v), INT(own, own), INT(cols, e->s->cols / 8), INT(k, inner->size), INT(width, own * 8),
                                      STR(type, tile_dtype(sk_access(e->p, v)->type)), STR(mysub, e->s->subs > 1 ? "@sub" : "0"),
                                      STR(rank, e->s->by_columns ? "@rank" : "0"));

@@ -2,7 +2,7 @@
 #include "lower/skinny.h"
 
 // Does the access have an address along these spaces, in vectors of `unit` along the second (NULL: none)?
-static bool lies(const struct sk_plan *p, const struct kern_access *a, const struct space *other, const struct space *along, int unit)
+static bool lies(const struct sk_plan *p, const struct kern_access *a, const struct lower_space *other, const struct lower_space *along, int unit)
 {
   const struct sk_coord at[] = {{other, NULL, false}, {along, NULL, true}};
   return sk_address(p, a, along ? unit : 1, along ? 2 : 1, at, NULL);
@@ -50,7 +50,7 @@ static bool items_lie(const struct sk_plan *p, int item)
   for (int i = 0; i < p->kern.nvalues; i++) {
     bool second = p->role[i].second;
     if (!(p->role[i].reached >> SK_WIDE & 1) || (p->kern.v[i].kind != KERN_LOAD && !second)) continue;
-    const struct space *other = second ? &p->second[p->role[i].number].cols : &p->rows;
+    const struct lower_space *other = second ? &p->second[p->role[i].number].cols : &p->rows;
     if (!lies(p, sk_access(p, i), other, second || p->kern.v[i].axes & cols ? &p->cols : NULL, item)) return false;
   }
   return true;

@@ -13,9 +13,9 @@ static axis_set letters(const struct sk_plan *p) { return p->kern.letters & ~p->
 // ---- spaces ----
 
 // Axes in the order in which an access walks them, slowest first.
-struct space sk_walked(const struct sk_plan *p, axis_set s, const struct kern_access *a)
+struct lower_space sk_walked(const struct sk_plan *p, axis_set s, const struct kern_access *a)
 {
-  struct space out = {.size = 1};
+  struct lower_space out = {.size = 1};
   while (s) {
     int best = -1;
     EACH_AXIS(i, s)
@@ -42,7 +42,7 @@ static const struct kern_access *load_of(const struct sk_plan *p, int v, axis_se
 static bool over_k(struct sk_plan *p, axis_set folded, const struct kern_access *a)
 {
   if (p->k.size) return folded == p->letters_k;
-  struct space l = sk_walked(p, folded & letters(p), a);
+  struct lower_space l = sk_walked(p, folded & letters(p), a);
   p->k.size = 1, p->letters_k = folded;
   for (int loops = 0; loops < 2; loops++)
     EACH_AXIS(i, folded & ~letters(p) & (loops ? p->kern.loops : ~p->kern.loops)) space_push(&p->k, p->kern.extent, i);
@@ -53,7 +53,7 @@ static bool over_k(struct sk_plan *p, axis_set folded, const struct kern_access 
 static bool of_rows(struct sk_plan *p, axis_set rows, int x)
 {
   if (p->rows.size) return rows == space_axes(&p->rows);
-  struct space s = sk_walked(p, rows, load_of(p, x, rows));
+  struct lower_space s = sk_walked(p, rows, load_of(p, x, rows));
   return s.size <= SK_ROWS && (p->rows = s, true);
 }
 
@@ -93,10 +93,10 @@ static int statistic(struct sk_plan *p, int v)
 }
 
 // Columns of the first product that a value is made of.
-static const struct space *product_columns(const struct sk_plan *p, int v)
+static const struct lower_space *product_columns(const struct sk_plan *p, int v)
 {
   const struct kern_value *x = &p->kern.v[v];
-  const struct space *s = NULL;
+  const struct lower_space *s = NULL;
   if (x->kind == KERN_PRODUCT) return p->role[v].second ? NULL : &p->product[p->role[v].number].cols;
   for (int i = 0; i < x->nin && !s && x->kind == KERN_MAP; i++) s = product_columns(p, x->in[i]);
   return s;
@@ -105,7 +105,7 @@ static const struct space *product_columns(const struct sk_plan *p, int v)
 static int second(struct sk_plan *p, int v)
 {
   const struct kern_value *y = &p->kern.v[v], *w = &p->kern.v[y->in[1]];
-  const struct space *cols = product_columns(p, y->in[0]);
+  const struct lower_space *cols = product_columns(p, y->in[0]);
   if (w->kind != KERN_LOAD || w->axes & p->kern.loops) return sk_no(p, "a product of two operands that are computed");
   if (!cols) return sk_no(p, "a product after the loop of what is no product");
   if (space_axes(cols) != y->folded) return sk_no(p, "a product after the loop that sums something else");

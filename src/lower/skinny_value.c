@@ -20,7 +20,7 @@ const char *sk_element(const struct sk_emit *e, const struct kern_access *a, int
   return out;
 }
 
-static const struct space *columns(const struct sk_emit *e, const struct sk_place *at)
+static const struct lower_space *columns(const struct sk_emit *e, const struct sk_place *at)
 {
   return at->from == SK_WIDE ? &e->p->cols : &e->p->second[at->from - SK_INNER].cols;
 }
@@ -82,7 +82,7 @@ static void second(struct sk_emit *e, const struct sk_place *at, int v, int widt
   const struct kern_value *w = &e->p->kern.v[sk_weights(&e->p->kern.v[v])];
   int number = e->p->role[v].number;
   TEXT_SCOPE(&e->t);
-  const struct space *inner = &e->p->second[number].cols;
+  const struct lower_space *inner = &e->p->second[number].cols;
   const struct sk_coord to[] = {{inner, "k", false}, {&e->p->cols, sk_column(e, at), true}};
   const struct hole *holes =
       HOLES(NULL, INT(v, v), INT(i, number), INT(n, inner->size), STR(unroll, inner->size <= 64 ? " unroll" : ""), INT(width, width));

@@ -38,7 +38,7 @@ struct box { // a tile of operands: where it is in device memory, in pieces of `
   int64_t chunk, chunks;
 };
 // False with p->why set where TMA cannot bring the tile, or what an access has in these rows and columns.
-bool box_of(struct mma_plan *p, const struct plan_access *a, const struct space *rows, const struct space *cols, struct box *out);
+bool box_of(struct mma_plan *p, const struct plan_access *a, const struct lower_space *rows, const struct lower_space *cols, struct box *out);
 bool box_make(struct mma_plan *p, const struct mma_tile *t, struct box *out);
 // "[extents : strides]" of the buffer, and ".tile([..])[..]" of the piece `chunk` at iteration `it`.
 const char *box_type(const struct mma_plan *p, const struct box *b);

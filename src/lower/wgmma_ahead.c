@@ -17,7 +17,7 @@ static int64_t line_of(const struct mma_plan *p, int v, int *cols)
 {
   if (mma_varies(p, v) || !wgmma_loads_matrix(p, v, cols) || !mma_read_in(p, v, 1u << MMA_POST | 1u << MMA_SENT)) return 0;
   const struct plan_access *a = mma_access(p, v);
-  const struct space *l = &p->cols[*cols].list;
+  const struct lower_space *l = &p->cols[*cols].list;
   int last = l->axis[l->n - 1], bytes = dtype_bytes(p->job->store[a->tensor]);
   int64_t line = LINE / bytes;
   if (a->stride[last] != 1 || !divides(p, a, FETCHED / bytes)) return 0;

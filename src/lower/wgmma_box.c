@@ -11,7 +11,7 @@ static bool add_dim(struct box *b, int64_t extent, int64_t stride, int64_t box, 
 }
 
 // Rows of which a block has a piece: one dimension, which the first axis walks.
-static bool add_rows(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct space *l)
+static bool add_rows(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct lower_space *l)
 {
   struct lower_walk rows;
   space_walk(l, p->n->extent, a->stride, 1, 1, &rows);
@@ -22,7 +22,7 @@ static bool add_rows(const struct mma_plan *p, struct box *b, const struct plan_
 
 // Letters of a list, slowest first. A padded extent is one dimension, as long as it is, so that TMA fills the rest of the box
 // with zeros wherever blocks and iterations are.
-static bool add_letters(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct space *l, bool inner)
+static bool add_letters(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct lower_space *l, bool inner)
 {
   int first = b->ndims;
   for (int i = 0; i < l->n; i++) {
@@ -129,14 +129,14 @@ static void sort(struct box *b)
 }
 
 // The tile's rows must come in the order in which the box has them.
-static bool rows_in_order(const struct mma_plan *p, const struct plan_access *a, const struct space *out)
+static bool rows_in_order(const struct mma_plan *p, const struct plan_access *a, const struct lower_space *out)
 {
   for (int i = 1; i < out->n; i++)
     if (a->stride[(int)out->axis[i - 1]] < a->stride[(int)out->axis[i]] && p->n->extent[(int)out->axis[i - 1]] > 1) return false;
   return true;
 }
 
-bool box_of(struct mma_plan *p, const struct plan_access *a, const struct space *rows, const struct space *cols, struct box *out)
+bool box_of(struct mma_plan *p, const struct plan_access *a, const struct lower_space *rows, const struct lower_space *cols, struct box *out)
 {
   int64_t size = mma_padded(p, mma_list_has(cols), space_size(cols));
   bool cut = p->cut && mma_list_same(rows, &p->rows);
