@@ -40,7 +40,7 @@ def mixtral():
 
 
 # Model, nodes taken, programs, nodes that need no program because they are made of weights alone, other nodes left.
-MODELS = [(llama, 69, 1, 7, 0), (bert, 43, 1, 4, 2), (lora, 5, 1, 3, 0), (mixtral, 25, 2, 7, 2)]
+MODELS = [(llama, 69, 1, 7, 0), (bert, 43, 1, 4, 2), (lora, 5, 1, 3, 0), (mixtral, 26, 2, 7, 1)]
 
 
 @pytest.mark.parametrize("make, taken, programs, weights, left", MODELS, ids=lambda x: getattr(x, "__name__", None))
@@ -64,8 +64,8 @@ def test_what_is_left_is_named_with_its_reason():
     model, inputs = mixtral()
     e = explain(model, *inputs, options=ALL)
     reasons = {n.operator: n.why for n in e.left}
-    assert reasons["aten.zeros_like.default"] == reasons["aten.scatter.src"] == "no row for this operator"
-    assert "aten.scatter.src" in str(e) and "25 of 34 nodes" in str(e)
+    assert reasons["aten.scatter.src"] == "no row for this operator"
+    assert "aten.scatter.src" in str(e) and "26 of 34 nodes" in str(e)
 
 
 def test_too_little_is_left():
