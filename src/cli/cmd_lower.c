@@ -121,7 +121,7 @@ static int picks(struct cli *c, const struct lower_plan *p, struct choice **pick
 static void arg_text(const struct device_program *d, const struct launch_arg *a, struct str *out)
 {
   static const char *const kinds[] = {[PLACE_INPUT] = "input", [PLACE_OUTPUT] = "output", [PLACE_WORK] = "workspace"};
-  const char *name = a->tensor == ARG_COUNTERS ? "counters" : d->g->tensors[a->tensor].name;
+  const char *name = lower_arg_name(d->g, a);
   if (name)
     str_add(out, "%s: ", name);
   else

@@ -203,9 +203,8 @@ static json_t *memory(const struct device_program *d)
     json_t *args = json_array();
     for (int k = 0; k < l->nargs; k++) {
       const struct launch_arg *a = &l->arg[k];
-      json_array_append_new(args, json_pack("{s:o, s:s, s:i, s:o, s:o, s:b}", "tensor",
-                                            a->tensor == ARG_COUNTERS ? json_null() : tensor_name(d->g, a->tensor), "place", kinds[a->at.kind],
-                                            "index", a->at.index, "offset", integer(a->at.offset), "bytes",
+      json_array_append_new(args, json_pack("{s:o, s:s, s:i, s:o, s:o, s:b}", "tensor", a->tensor < 0 ? json_null() : tensor_name(d->g, a->tensor),
+                                            "place", kinds[a->at.kind], "index", a->at.index, "offset", integer(a->at.offset), "bytes",
                                             integer(a->elements * tile_types[a->type].bytes), "written", a->written));
     }
     json_array_append_new(launches, json_pack("{s:s, s:s, s:o}", "name", l->name, "how", l->how, "args", args));

@@ -192,8 +192,8 @@ void print_memory(const struct ir_value *v, struct str *out)
       const struct launch_arg *a = &d->launch[l].arg[k];
       if (a->at.kind != PLACE_WORK) continue;
       str_add(out, "  %s %s ", d->launch[l].name, a->written ? "writes" : "reads");
-      if (a->tensor == ARG_COUNTERS)
-        str_add(out, "counters");
+      if (a->tensor < 0)
+        str_add(out, "%s", lower_arg_name(d->g, a));
       else
         tensor_name(d->g, a->tensor, out);
       str_add(out, ": %lld bytes at %lld\n", (long long)(a->elements * tile_types[a->type].bytes), (long long)a->at.offset);

@@ -79,10 +79,11 @@ bool lower_exact(const struct lower_job *j); // does the kernel multiply bf16 pa
 struct lower_out {
   struct str text;  // the tile program
   int nargs, *arg;  // tensors of the kernel graph, in the order in which the text declares global buffers;
-                    // ARG_COUNTERS: separate memory that is zero before and after
+                    // ARG_COUNTERS: separate memory that is zero before and after; ARG_PARTS: memory of this launch alone
   int64_t counters; // bytes of the counters
+  int64_t parts;    // f32 elements of the parts
 };
-enum { ARG_COUNTERS = -1 };
+enum { ARG_COUNTERS = -1, ARG_PARTS = -2 }; // arguments that are no tensors
 struct scheme {
   const char *name, *doc;
   const char *apart;       // the passes of the plan that it does not follow, and why; NULL: it follows all
@@ -122,6 +123,7 @@ struct choice {
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
 // Modelled seconds; infinite if the settings do not fit.
 int64_t scheme_knob(const struct choice *c, const char *name); // its value; 0: the scheme has no such knob
+int *scheme_knob_at(struct choice *c, const char *name);       // NULL: the scheme has no such knob
 double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
 bool scheme_counts(const struct scheme *s, const struct lower_job *j, const struct knobs *k, struct kernel_counts *out); // false: they do not fit
 int scheme_emit(const struct scheme *s, const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e);
@@ -148,12 +150,14 @@ struct lower_place {
 };
 struct launch_arg {
   struct lower_place at;
-  int tensor; // tensor of the kernel graph, views resolved; or ARG_COUNTERS
+  int tensor; // tensor of the kernel graph, views resolved; or ARG_COUNTERS, ARG_PARTS
   enum tile_type type;
   int64_t elements;
   bool written;
   bool kept; // its other elements must be preserved: only slices of it are written
 };
+// Its name: the tensor's, NULL if it has none, or what other memory it is.
+const char *lower_arg_name(const struct graph *kernels, const struct launch_arg *a);
 struct line_about { // a line of a tile program
   int kernel, node; // the node that it computes, loads or saves: of the block graph in that node of the kernel graph; -1: none
 };

@@ -77,9 +77,10 @@ static void begin_ring(struct mma_kernel *k)
   commit(k);
   for (int s = 0; s < ahead; s++) {
     const char *stage = arena_printf(k->mem, "%d", s);
-    if (p->hides && s) text_open(k->t, "if (%d < @count) {", s);
+    const bool some = s && (p->hides || p->parts);
+    if (some) text_open(k->t, "if (%d < @count) {", s);
     if (s < p->iterations) mma_load(k, true, stage, mma_iteration(k->p, stage));
-    if (p->hides && s) text_close(k->t);
+    if (some) text_close(k->t);
     commit(k);
   }
   mma_wait(k, ahead);
@@ -142,7 +143,9 @@ static void groups(struct mma_kernel *k)
   const struct mma_plan *p = k->p;
   struct text *t = k->t;
   bool backwards = p->hides && p->backwards && !p->tail;
-  if (p->tail)
+  if (p->parts)
+    mma_parts_bounds(k);
+  else if (p->tail)
     tail_blocks(p->tail, t);
   else
     emit_tiles(t, p->job->gpu, graph_blocks(p->n->block), backwards ? "@first" : "@bid");
@@ -175,11 +178,13 @@ static void body(struct mma_kernel *k)
   loop(k);
   k->section = MMA_POST;
   mma_finish_accumulators(k);
+  TEXT_SCOPE(k->t);
+  if (p->parts) mma_parts_meet(k);
   mma_section(k, MMA_POST);
   for (int i = 0; i < p->n->nsave; i++) mma_save(k, i);
   if (p->tail)
     tail_emit(p->tail, k->t, k->global, p->threads);
-  else
+  else if (!p->parts)
     emit_tiles_end(k->t, p->job->gpu, graph_blocks(p->n->block));
 }
 
@@ -201,12 +206,33 @@ static void emit(const void *plan, struct text t, struct lower_out *out)
   text_kernel(&t, j->name, NULL, j->gpu, CAN_PDL | CAN_CLUSTER);
   emit_arguments(&t, j->mem, &p->k, k.global, out, &reads, &writes);
   if (p->tail) tail_arguments(p->tail, &t, k.global, out, &reads, &writes);
-  mma_head(p, &t, gpu_blocks(j->gpu, graph_blocks(p->n->block)), &reads, &writes);
+  if (p->parts) mma_parts_arguments(p, &t, out, &writes);
+  mma_head(p, &t, gpu_blocks(j->gpu, mma_blocks(p)), &reads, &writes);
   body(&k);
   text_until(&t, 0);
 }
 
 // ---- knobs ----
+
+static int with_ahead(struct mma_plan *p, struct knobs *k, int n, struct knobs *out)
+{
+  k->v[MMA_AHEAD] = p->ahead = mma_ahead_best(p);
+  if (p->job->counts) mma_count(p, NULL, &p->job->counts[n]);
+  out[n++] = *k;
+  return n;
+}
+
+// Blocks share the loop if there are too few of them for all multiprocessors.
+static int with_parts(struct mma_plan *p, struct knobs k, int n, int most, struct knobs *out)
+{
+  const int64_t blocks = graph_blocks(p->n->block), cores = p->job->gpu->cores;
+  for (int each = 1; each <= 4 && n < most && 2 * blocks <= each * cores; each *= 2) { // blocks of a multiprocessor
+    const int parts = mma_parts_near(p, (int)(each * cores / blocks)), before = k.v[MMA_PARTS];
+    k.v[MMA_PARTS] = parts;
+    if (parts > before && mma_fit(p, &k)) n = with_ahead(p, &k, n, out);
+  }
+  return n;
+}
 
 // Stages of the ring at one layout of the warps: n, and how many there are then.
 static int with_stages(struct mma_plan *p, struct norm_anew to, const struct warp_layout *w, int n, int most, struct knobs *out)
@@ -224,9 +250,8 @@ static int with_stages(struct mma_plan *p, struct norm_anew to, const struct war
     if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
     if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
     if (p->iterations == 1 && !p->queued && stages < 4) continue; // stages are all the same
-    k.v[MMA_AHEAD] = p->ahead = mma_ahead_best(p);
-    if (p->job->counts) mma_count(p, NULL, &p->job->counts[n]);
-    out[n++] = k;
+    n = with_ahead(p, &k, n, out);
+    if (!way) n = with_parts(p, k, n, most, out);
   }
   return n;
 }
@@ -272,7 +297,8 @@ static void settle(const struct lower_job *j, struct knobs *k)
 const struct scheme scheme_mma = {
     .name = "mma",
     .doc = "products by mma.sync, chained in registers",
-    .knob = {"wm", "wn", "by", "stages", "last", "rows", "step", "ahead", "hold"},
+    .knob = {"wm", "wn", "by", "stages", "last", "rows", "step", "ahead", "hold", "parts"},
+    .named = MMA_PARTS,
     .rules = MMA_RULES,
     .tails = true,
     .choices = choices,

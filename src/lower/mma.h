@@ -28,6 +28,7 @@
 //   mma_combine.c  parts that warps have            mma_cost.c     what is counted
 //   mma_side.c   right operands that are computed   mma_hidden.c   iterations that are masked
 //   mma_save.c   savers                             mma_pad.c      sizes that fragments do not divide
+//   mma_parts.c  blocks that share a loop
 //   mma.c        the kernel around them; the scheme
 #ifndef MICA_LOWER_MMA_H
 #define MICA_LOWER_MMA_H
@@ -42,9 +43,9 @@ enum {
               KERN_BIT(SCALED) | KERN_BIT(SUMS) | KERN_BIT(WEIGHTS) | KERN_BIT(SELECT)
 };
 enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 24 };
-enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD, MMA_HOLD }; // MMA_LAST: the implementation of a tail
-enum { MMA_MOST_AHEAD = 8 };                                                                             // iterations
-enum { MMA_BY_COLUMNS, MMA_BY_SUMS };                                                                    // how warps along WN divide work
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD, MMA_HOLD, MMA_PARTS }; // MMA_LAST: of a tail
+enum { MMA_MOST_AHEAD = 8, MMA_MOST_PARTS = 64 }; // iterations; blocks that share a loop
+enum { MMA_BY_COLUMNS, MMA_BY_SUMS };             // how warps along WN divide work
 
 struct mma_cols {
   struct lower_space list;
@@ -142,6 +143,8 @@ struct mma_plan {
   int ahead;                 // iterations whose tiles are prefetched to L2 before the previous kernel has ended
   bool hold;                 // the next kernel may begin only then (rows_ahead.c explains)
   int queued;                // tiles in the queue; 0: none. It has `stages` slots
+  int parts;                 // blocks that share the iterations of the loop; 0: each has all
+  bool *factor;              // for each value: factors of rescaled sums depend on it; NULL without parts
   int64_t shared, registers; // shared: bytes of a block; registers: estimate for a thread
 };
 
@@ -190,7 +193,8 @@ bool mma_accumulates(const struct mma_plan *p, int v); // over iterations
 bool mma_reads(const struct mma_plan *p, int v, int operand);
 bool mma_read_in(const struct mma_plan *p, int value, unsigned sections); // only values of these sections read it; sections as bits
 int mma_running(const struct mma_plan *p, int like, enum kern_kind kind); // the same running maximum; -1: there is none
-bool mma_side_add(struct mma_plan *p, int root, int *source);             // source: the iterator that has all of the operand's elements
+int mma_last_of(const struct mma_plan *p, int v);             // the running maximum whose last value this maximum over all iterations is; -1: none
+bool mma_side_add(struct mma_plan *p, int root, int *source); // source: the iterator that has all of the operand's elements
 bool mma_side_plan(struct mma_plan *p, struct mma_side *s);
 void mma_side_fit(struct mma_plan *p);
 void mma_join_sums(struct mma_plan *p); // merges sums of products that use the same registers
@@ -225,6 +229,17 @@ bool mma_read_hidden(const struct mma_plan *p, int load);            // whether 
 const char *mma_partly_hidden(struct mma_kernel *k);                 // the condition that an iteration masks something
 // ---- mma_cost.c ----
 void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *out); // sent: savers by TMA, or NULL
+// ---- mma_parts.c ----
+bool mma_parts_fit(struct mma_plan *p, int parts);       // sets p->parts
+int mma_parts_near(const struct mma_plan *p, int parts); // a number of parts near it, all of which have iterations; 0: none
+int64_t mma_parts_each(const struct mma_plan *p);        // iterations of a block, at most
+int64_t mma_parts_words(const struct mma_plan *p);       // f32 words that a thread of a block leaves
+double mma_parts_bytes(const struct mma_plan *p);        // that the last block of a group reads
+int64_t mma_blocks(const struct mma_plan *p);            // of the kernel, without limit
+void mma_parts_arguments(const struct mma_plan *p, struct text *t, struct lower_out *out, struct str *writes);
+void mma_parts_bounds(struct mma_kernel *k); // prints @bid, @part, @from and @count
+// After the loop: combines the accumulators of all parts in the last block, and opens the text that only this block executes.
+void mma_parts_meet(struct mma_kernel *k);
 // ---- mma_live.c ----
 int64_t mma_live(const struct mma_plan *p); // registers of a thread, without addresses
 int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);

@@ -153,8 +153,7 @@ int mma_running(const struct mma_plan *p, int like, enum kern_kind kind)
   return -1;
 }
 
-// The maximum over all iterations is the last one of those so far, where these are.
-static int last_of(const struct mma_plan *p, int v) { return mma_at(p, v)->kind == KERN_MAX ? mma_running(p, v, KERN_RUN_MAX) : -1; }
+int mma_last_of(const struct mma_plan *p, int v) { return mma_at(p, v)->kind == KERN_MAX ? mma_running(p, v, KERN_RUN_MAX) : -1; }
 
 void mma_declare_accumulators(struct mma_kernel *k)
 {
@@ -162,7 +161,7 @@ void mma_declare_accumulators(struct mma_kernel *k)
   for (int i = 0; i < p->norder; i++) {
     int v = p->order[i];
     const struct kern_value *x = mma_at(p, v);
-    if (!mma_accumulates(p, v) || last_of(p, v) >= 0) continue;
+    if (!mma_accumulates(p, v) || mma_last_of(p, v) >= 0) continue;
     text_about(k->t, x->about);
     k->reg[v] = mma_declare(k, p->shape[v], "fp32");
     set(k, k->reg[v], kern_has(x, KERN_LARGEST) ? -INFINITY : 0);
@@ -189,7 +188,7 @@ static void accumulate(struct mma_kernel *k, int value)
   const struct mma_plan *p = k->p;
   const struct kern_value *v = mma_at(p, value);
   if (v->kind == KERN_RUN_MAX) run(k, value);
-  if (kern_has(v, KERN_KEEPS) || last_of(p, value) >= 0) return;
+  if (kern_has(v, KERN_KEEPS) || mma_last_of(p, value) >= 0) return;
   const char *sum = k->reg[value], *x;
   if (v->kind == KERN_RESCALE) emit_binary(k->t, "*", sum, sum, operand(k, value, 1));
   for (int i = 0; i < p->nproducts; i++)
@@ -205,9 +204,9 @@ static void finish(struct mma_kernel *k, int value)
   const struct mma_plan *p = k->p;
   const struct kern_value *v = mma_at(p, value);
   struct mma_shape s = p->shape[value];
-  if (last_of(p, value) >= 0) k->reg[value] = k->reg[last_of(p, value)];
+  if (mma_last_of(p, value) >= 0) k->reg[value] = k->reg[mma_last_of(p, value)];
   if (mma_partial(p, value)) k->reg[value] = mma_combine(k, k->reg[value], s, "+", s.cols >= 0 && p->cols[s.cols].split_after);
-  if (!mma_gone(p, value) || last_of(p, value) >= 0) return;
+  if (!mma_gone(p, value) || mma_last_of(p, value) >= 0) return;
   reduce_quad(k, fold_operator(v->kind), k->reg[value]);
   if (p->cols[mma_wanted(p, value, 0).cols].split) mma_combine(k, k->reg[value], s, fold_operator(v->kind), false);
 }

@@ -8,7 +8,7 @@ enum { ATOM = 16, UNROLLED = 16, FEW = 4, QUAD = 8, POLY = 10 };
 // Bytes that a copy of a thread moves at most; columns of a quad of lanes; instructions of an
 // exponential by multiplications.
 
-static double iterations(const struct mma_plan *p) { return (double)p->iterations * (p->hides ? p->share : 1); }
+static double iterations(const struct mma_plan *p) { return (double)mma_parts_each(p) * (p->hides ? p->share : 1); }
 
 static double times(const struct mma_plan *p, bool varying) { return varying ? iterations(p) : 1; }
 
@@ -187,9 +187,9 @@ static double room(const struct mma_plan *p)
 
 void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *c)
 {
-  *c = (struct kernel_counts){
-      .kind = p->wg ? COUNT_WGMMA : COUNT_MMA, .blocks = (double)graph_blocks(p->n->block), .threads = p->threads, .cluster = 1};
+  *c = (struct kernel_counts){.kind = p->wg ? COUNT_WGMMA : COUNT_MMA, .blocks = (double)mma_blocks(p), .threads = p->threads, .cluster = 1};
   if (p->tail) c->tail = tail_cost(p->tail), c->cluster = p->tail->way == TAIL_CLUSTER ? (double)p->tail->parts : 1;
+  if (p->parts) c->tail = tail_last_cost(mma_parts_bytes(p));
   c->items = c->blocks, c->room = room(p), c->registers = (double)p->registers;
   count_tensors(p->job, c);
   loads(p, c), saves(p, sent, c), products(p, c), parts(p, c), arithmetic(p, c), combining(p, c);

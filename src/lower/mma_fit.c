@@ -183,7 +183,7 @@ bool mma_tail_fit(struct mma_plan *p, int way, int threads)
 bool mma_fit(struct mma_plan *p, const struct knobs *k)
 {
   int64_t tiles = mma_block_rows(p) / 16;
-  p->ahead = k->v[MMA_AHEAD], p->hold = k->v[MMA_HOLD];
+  p->ahead = k->v[MMA_AHEAD], p->hold = k->v[MMA_HOLD], p->parts = 0;
   p->wm = k->v[MMA_WM], p->wn = k->v[MMA_WN], p->stages = k->v[MMA_STAGES];
   if (p->ahead < 0 || p->ahead > MIN(MMA_MOST_AHEAD, p->iterations) || k->v[MMA_HOLD] < 0 || k->v[MMA_HOLD] > 1 || p->wm < 1 || p->wn < 1 ||
       p->wm > 16 || p->wn > 16 || p->wm * p->wn > 16 || p->stages < 0 || p->stages > 8 || (p->iterations > 1 && p->stages < 2))
@@ -201,7 +201,7 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k)
   }
   p->shared += combined(p);
   mma_side_fit(p);
-  if (!mma_tail_fit(p, k->v[MMA_LAST], p->wg ? 0 : p->threads)) return false;
+  if (!mma_tail_fit(p, k->v[MMA_LAST], p->wg ? 0 : p->threads) || !mma_parts_fit(p, k->v[MMA_PARTS])) return false;
   p->registers = MAX(p->wg ? mma_live(p) + 24 : MIN(estimate(p), mma_live(p) + 32), p->registers);
   if (p->shared > p->job->gpu->scratch) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > 255 || p->registers * p->threads > p->job->gpu->registers)

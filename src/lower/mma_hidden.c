@@ -175,7 +175,7 @@ void mma_hidden_bounds(struct mma_kernel *k, bool waited)
 // May blocks begin behind the first iteration?
 static bool begins_late(const struct mma_plan *p)
 {
-  bool late = p->hidden.loads && p->hides;
+  bool late = p->parts || (p->hidden.loads && p->hides);
   for (int i = 0; i < p->hidden.nbounds && p->hides; i++) late |= step_of(p, &p->hidden.bound[i]) > 0;
   return late;
 }
@@ -185,7 +185,10 @@ const char *mma_iteration(const struct mma_plan *p, const char *it)
   return begins_late(p) ? arena_printf(p->job->mem, "min(@from + %s, %lld)", it, (long long)p->iterations - 1) : it;
 }
 
-const char *mma_iterations(const struct mma_kernel *k) { return k->p->hides ? "@count" : arena_printf(k->mem, "%lld", (long long)k->p->iterations); }
+const char *mma_iterations(const struct mma_kernel *k)
+{
+  return k->p->hides || k->p->parts ? "@count" : arena_printf(k->mem, "%lld", (long long)k->p->iterations);
+}
 
 const char *mma_partly_hidden(struct mma_kernel *k)
 {

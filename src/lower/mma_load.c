@@ -111,10 +111,10 @@ int mma_ahead_best(const struct mma_plan *p)
 {
   const struct target *gpu = p->job->gpu;
   int64_t fit = MAX(1, MIN(gpu->shared_processor / (p->shared + 1024), gpu->registers / MAX(1, p->registers * p->threads)));
-  int64_t blocks = MIN(graph_blocks(p->n->block), gpu->cores * fit), once = 0, each = 0;
+  int64_t blocks = MIN(mma_blocks(p), gpu->cores * fit), once = 0, each = 0;
   for (int i = 0; i < p->ntiles; i++) *(p->tile[i].varying ? &each : &once) += blocks * p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
   if (!p->job->dependent || !(gpu->can & CAN_PDL) || once > gpu->l2 / 3) return 0;
-  return each ? (int)MIN(MIN(MMA_MOST_AHEAD, p->iterations), (gpu->l2 / 3 - once) / each) : 1;
+  return each ? (int)MIN(MIN(MMA_MOST_AHEAD, mma_parts_each(p)), (gpu->l2 / 3 - once) / each) : 1;
 }
 
 void mma_wait(struct mma_kernel *k, int left)

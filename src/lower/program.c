@@ -69,7 +69,7 @@ static int check_args(const struct building *b, const struct launch *l)
     if (n == l->nargs) return err_set(b->e, ERR_TILE, x->at, "%s has more arguments than were said", l->name);
     const struct launch_arg *a = &l->arg[n];
     bool sized = ex_is_const(x->elements) && ex_value(x->elements) <= a->elements; // rows may end with a gap
-    if (a->tensor != ARG_COUNTERS && (x->type != a->type || !sized))
+    if (a->tensor >= 0 && (x->type != a->type || !sized))
       return err_set(b->e, ERR_TILE, x->at, "argument %%%s of %s has not the type or size of its tensor", x->name, l->name);
     l->arg[n].written = x->written;
     n++;
@@ -96,6 +96,8 @@ static int add_kernel(struct building *b, const struct lower_unit *u, const stru
   for (int i = 0; i < out.nargs; i++)
     if (out.arg[i] == ARG_COUNTERS)
       l->arg[i] = (struct launch_arg){{PLACE_WORK, 0, 0}, ARG_COUNTERS, TT_I32, (out.counters + 3) / 4, true};
+    else if (out.arg[i] == ARG_PARTS)
+      l->arg[i] = (struct launch_arg){{PLACE_WORK, 0, 0}, ARG_PARTS, TT_F32, out.parts, true};
     else
       l->arg[i] = arg_of(b, out.arg[i], false);
   status = tile_parse(b->mem, arena_printf(b->mem, "%s.tile", l->name), l->text, &l->p, b->e);

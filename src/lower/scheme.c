@@ -158,10 +158,17 @@ static int knob_named(const struct scheme *s, const char *name, size_t n)
   return -1;
 }
 
-int64_t scheme_knob(const struct choice *c, const char *name)
+int *scheme_knob_at(struct choice *c, const char *name)
 {
   int k = c->scheme < 0 ? -1 : knob_named(scheme_at(c->scheme), name, strlen(name));
-  return k < 0 ? 0 : c->k.v[k];
+  return k < 0 ? NULL : &c->k.v[k];
+}
+
+int64_t scheme_knob(const struct choice *c, const char *name)
+{
+  struct choice copy = *c;
+  const int *at = scheme_knob_at(&copy, name);
+  return at ? *at : 0;
 }
 
 static bool parse_knob(const char *word, int *out)

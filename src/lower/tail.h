@@ -55,6 +55,7 @@ bool tail_make(const struct lower_job *j, enum tail_way way, struct tail *out, c
 bool tail_fit(struct tail *x, int threads); // at most so many in the team; false: not possible
 int64_t tail_shared(const struct tail *x);  // bytes: rooms, sums over warps
 double tail_cost(const struct tail *x);     // seconds beside the head's
+double tail_last_cost(double bytes);        // for the last block of a group, which reads so many bytes that the others left
 // ---- tail_text.c ----
 // Numbers of the block: @bid, as the head knows it, and where need be @rank and @base0, ...
 void tail_blocks(const struct tail *x, struct text *t);
@@ -64,6 +65,8 @@ void tail_arguments(const struct tail *x, struct text *t, const char **global, s
 bool tail_keeps(const struct tail *x, int tensor);                          // is it left in rooms, and no argument?
 bool tail_reads(const struct tail *x, int tensor);                          // does the tail load it from device memory?
 void tail_rooms(const struct tail *x, struct text *t, const char **global); // declares them
+// Opens the text that only the last block of a group executes, after all threads of the block have saved. %counters has a counter for each group.
+void tail_open_last(struct text *t, const char *group, int threads, int64_t parts);
 // By the first threads of the block, all of which have saved; `threads` of them come here.
 void tail_emit(const struct tail *x, struct text *t, const char **global, int threads);
 void tail_accompany(const struct tail *x, struct text *t); // by threads that take no part

@@ -79,4 +79,6 @@ int64_t tail_shared(const struct tail *x)
   return bytes;
 }
 
+double tail_last_cost(double bytes) { return LAST + ITEM_LAST + bytes / BYTES_LAST; }
+
 double tail_cost(const struct tail *x) { return (x->way == TAIL_CLUSTER ? CLUSTER : LAST) + busy(x, &x->p); }

@@ -137,12 +137,8 @@ static void meet(struct text *t, bool hands_over)
   text_line(t, "Sync<cluster.wait>#t()");
 }
 
-static void by_the_last(const struct tail *x, struct text *t, const char **global, int threads)
+void tail_open_last(struct text *t, const char *group, int threads, int64_t parts)
 {
-  TEXT_SCOPE(t);
-  struct str group = {0};
-  str_add(&group, "0");
-  regroup(x, "@bid", 1, false, false, &group);
   text_begin(t,
              "#all = #t.tile([$threads])[0]\n"
              "%order:[1].i32.SH\n"
@@ -162,7 +158,16 @@ static void by_the_last(const struct tail *x, struct text *t, const char **globa
              "%count <- Init<0>()\n"
              "%counters[$group] <- Move(%count)\n"
              "}",
-             HOLES(NULL, INT(threads, threads), STR(group, str_text(&group)), INT(last, x->parts - 1)));
+             HOLES(NULL, INT(threads, threads), STR(group, group), INT(last, parts - 1)));
+}
+
+static void by_the_last(const struct tail *x, struct text *t, const char **global, int threads)
+{
+  TEXT_SCOPE(t);
+  struct str group = {0};
+  str_add(&group, "0");
+  regroup(x, "@bid", 1, false, false, &group);
+  tail_open_last(t, str_text(&group), threads, x->parts);
   str_free(&group);
   team(x, t, global, threads);
 }

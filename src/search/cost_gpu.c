@@ -21,8 +21,9 @@ static const double BARRIER = 2e-8;                         // seconds: waiting 
 static const double PRODUCT = 5e-8, PRODUCT_STEP = 4e-9;    // latency of a product's first result, and of each 16 of its depth
 static const double NEXT = 1e-6, MANY_TURNS = 4;            // seconds that a block after the first wave adds; for that many waves
 static const double FOLD = 6e-8, PASS = 5e-9;
-static const double COMPUTED = 1e-6; // seconds: a right operand that the block computes passes through shared memory before the product
-static const double PART = 1e-8;     // seconds for each partial sum beside products: few fragments are loaded at a time
+static const double SHARED_LOOP = 2.5e-6; // seconds until the last of the blocks that share a loop has combined what the others left
+static const double COMPUTED = 1e-6;      // seconds: a right operand that the block computes passes through shared memory before the product
+static const double PART = 1e-8;          // seconds for each partial sum beside products: few fragments are loaded at a time
 
 static const double WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // achieved share of the peak rates
 static const double SECTOR = 32, LINE = 128;                 // least size and preferred size of a memory access in bytes
@@ -170,24 +171,31 @@ static double held(const struct model *m, const struct search_term *sum, double 
   return fmax(1, fmin(BLOCKS, floor(fmin(shared, registers))));
 }
 
-static double kernel_seconds(const struct model *m, const struct search_term *sum, const struct sizes *z)
+// parts: blocks that share a loop (lower/mma_parts.c).
+static double seconds_in(const struct model *m, const struct search_term *sum, const struct sizes *z, double parts)
 {
   const struct target *t = m->t;
-  double stages = stages_of(m, sum, z), blocks = (double)z->blocks, cores = t->cores;
+  double stages = stages_of(m, sum, z), blocks = (double)z->blocks * parts, cores = t->cores;
   if (stages <= 0) return INFINITY;
   double hold = held(m, sum, stages), most = ceil(blocks / cores), each = sum->again / blocks;
-  double flight = fmin(blocks, cores * hold) * each * fmin(1, stages / (double)z->iterations) + 1;
+  double flight = fmin(blocks, cores * hold) * each * fmin(1, stages * parts / (double)z->iterations) + 1;
   double memory = sum->unique * hypot(1 / t->bandwidth, LATENCY / flight);
   double share = UNEVEN * t->cache_bandwidth / cores;
   double cache = fmax(sum->again * hypot(1 / t->cache_bandwidth, L2_LATENCY / flight), most * each / share);
   double product = sum->compute / blocks * most, vector = sum->streams / blocks * most;
   double work = fmax(product, vector) + 0.5 * fmin(product, vector);
-  double turns = ceil(blocks / (cores * hold)), wait = (sum->steps + (sum->compute > 0 ? PART * sum->parts : 0)) * turns;
+  double turns = ceil(blocks / (cores * hold)), wait = (sum->steps / parts + (sum->compute > 0 ? PART * sum->parts : 0)) * turns;
   double moved = fmax(memory, cache), longest = fmax(moved, fmax(work, wait)), beside = fmax(1, fmin(hold, blocks / cores));
   double over = sqrt(fmax(1, sum->registers / BLOCK_REGISTERS)); // schemes retile rows of products, and read long rows again
   double show = fmax(OVERLAP, ALONE / (beside * stages)), alone = fmax(0, fmax(OVERLAP, ALONE / beside) - show) * sum->once / blocks * most;
   double others = COMPUTED * sum->passed * turns + NEXT * fmin(turns - 1, MANY_TURNS);
   return t->launch + START + over * longest + show * (moved + work + wait - longest) + alone + others;
+}
+
+static double kernel_seconds(const struct model *m, const struct search_term *sum, const struct sizes *z)
+{
+  const double whole = seconds_in(m, sum, z, 1), parts = floor(fmin(m->t->cores / (double)z->blocks, (double)z->iterations / 2));
+  return parts < 2 || sum->compute <= 0 || sum->ring <= 0 ? whole : fmin(whole, SHARED_LOOP + seconds_in(m, sum, z, parts));
 }
 
 // A product by the vendor's library, or an operator as a separate kernel.

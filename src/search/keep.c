@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { GROUPS = 1024, SAME_NEEDS = 8, SAME_TABLE = 4, SAME_STRUCTURE = 2 };
+enum { GROUPS = 1024, SAME_NEEDS = 8, SAME_TABLE = 6, SAME_STRUCTURE = 2 };
 
 struct keep_group { // options with the same needs
   uint64_t needs;

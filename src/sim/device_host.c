@@ -258,7 +258,7 @@ static const struct launch_arg *writer_of(const struct device_host *h, int outpu
   for (int l = 0; l < h->d->nlaunch; l++)
     for (int k = 0; k < h->d->launch[l].nargs; k++) {
       const struct launch_arg *a = &h->d->launch[l].arg[k];
-      if (a->written && a->tensor != ARG_COUNTERS && a->at.kind == PLACE_OUTPUT && a->at.index == output) return a;
+      if (a->written && a->tensor >= 0 && a->at.kind == PLACE_OUTPUT && a->at.index == output) return a;
     }
   return NULL;
 }
@@ -328,7 +328,7 @@ int device_host_compare(const struct device_host *h, int i, int most, struct dev
   int n = 0;
   for (int k = 0; k < l->nargs && n < most; k++) {
     const struct launch_arg *a = &l->arg[k];
-    int tensor = a->written && a->tensor != ARG_COUNTERS ? tensor_of(h, a) : -1;
+    int tensor = a->written && a->tensor >= 0 ? tensor_of(h, a) : -1;
     const double *want = tensor < 0 ? NULL : h->reference.value[tensor];
     if (!want) continue;
     const struct tensor *t = &h->d->g->tensors[a->tensor];

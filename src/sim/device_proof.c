@@ -121,6 +121,16 @@ static int alike(const struct choice *a, const struct choice *b)
   return same;
 }
 
+// A shorter loop has fewer iterations that blocks could share.
+static const struct choice *fewer_parts(struct arena *mem, const struct lower_job *j, const struct choice *want)
+{
+  struct choice *c = arena_copy(mem, want, sizeof *c);
+  int *parts = scheme_knob_at(c, "parts");
+  while (parts && --*parts > 1)
+    if (isfinite(scheme_cost(scheme_at(c->scheme), j, &c->k))) return c;
+  return NULL;
+}
+
 // The wanted choice, or the most similar one if its knobs do not suit the smaller number of blocks. NULL: none has its scheme.
 static const struct choice *nearest(struct arena *mem, const struct lower_plan *p, const struct choice *want)
 {
@@ -129,6 +139,7 @@ static const struct choice *nearest(struct arena *mem, const struct lower_plan *
   struct lower_job j = lower_unit_job(mem, p, u, want->tail);
   bool known = u->nchoices && (!want->tail || u->last != u->first);
   if (known && isfinite(scheme_cost(scheme_at(want->scheme), &j, &want->k))) return want;
+  if (known && (best = fewer_parts(mem, &j, want))) return best;
   for (int i = 0; i < u->nchoices; i++)
     if (!best || alike(&u->choice[i], want) > alike(best, want)) best = &u->choice[i];
   return best && best->scheme == want->scheme && best->tail == want->tail ? best : NULL;

@@ -30,7 +30,7 @@ static void launch_text(const struct device_program *d, const struct launch *l, 
   str_add(out, "// %s: %s;", l->name, l->how);
   for (int i = 0; i < l->nargs; i++) {
     const struct launch_arg *a = &l->arg[i];
-    const char *name = a->tensor == ARG_COUNTERS ? "counters" : d->g->tensors[a->tensor].name;
+    const char *name = lower_arg_name(d->g, a);
     str_add(out, "%s %s%s %s %lld", i ? "," : "", a->written ? "writes " : "", name ? name : "unnamed", kinds[a->at.kind],
             (long long)(a->at.kind == PLACE_WORK ? a->at.offset : a->at.index));
   }

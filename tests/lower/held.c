@@ -132,6 +132,15 @@ static int compare(struct holding *h, const struct tile_host *t, int buffer, int
   return NO;
 }
 
+// Memory that is no tensor: counters begin as zeros. Parts have no values until a block writes them.
+static struct tile_fill fill_other(struct holding *h, const char *name, int arg)
+{
+  const int64_t n = arg == ARG_COUNTERS ? h->made.counters / 4 : h->made.parts;
+  double *values = NEWS(h->mem, double, n + 1);
+  for (int64_t i = 0; i < n && arg == ARG_PARTS; i++) values[i] = NAN;
+  return (struct tile_fill){name, 1, values, n};
+}
+
 static int run(struct holding *h)
 {
   struct tile_program *p;
@@ -147,6 +156,8 @@ static int run(struct holding *h)
   for (int i = 0, a = 0; i < k->nbuffers; i++)
     if (k->buffers[i].mem == MEM_GL) {
       int tensor = h->made.arg[a++], input = place_of(h->g, tensor, false);
+      if (tensor < 0) fill[nfills++] = fill_other(h, k->buffers[i].name, tensor);
+      if (tensor < 0) continue;
       int64_t elements = shape_size(&h->g->tensors[tensor].shape); // of a box of parts fewer
       if (ex_is_const(k->buffers[i].elements)) elements = MIN(elements, ex_value(k->buffers[i].elements));
       if (input >= 0) fill[nfills++] = (struct tile_fill){k->buffers[i].name, 1, h->in[input], elements};
@@ -158,7 +169,7 @@ static int run(struct holding *h)
   for (int i = 0, a = 0; i < k->nbuffers; i++)
     if (k->buffers[i].mem == MEM_GL) {
       int tensor = h->made.arg[a++];
-      if (place_of(h->g, tensor, false) < 0) status |= compare(h, &t, i, tensor);
+      if (tensor >= 0 && place_of(h->g, tensor, false) < 0) status |= compare(h, &t, i, tensor);
     }
   for (int i = 0; h->row->instance && i < r.counts.nrows; i++)
     if (strstr(r.counts.rows[i].name, h->row->instance) && r.counts.rows[i].times) return r.found || r.counts.unwritten ? NO : status;
