@@ -153,6 +153,19 @@ static int add_ways(struct wg_plan *w, struct wgmma_way y, int n, int most, stru
   return n;
 }
 
+enum { FEWEST_COLUMNS = 32 };
+
+// The least number of columns to try: 128, or fewer if blocks of 128 would leave half of the multiprocessors idle.
+static int64_t least_columns(const struct lower_job *j, struct norm_anew to)
+{
+  char ignored[160];
+  to.cols = WG_COLUMNS / 2;
+  const struct lower_job *cut = mma_anew(j, to, ignored);
+  int64_t blocks = cut ? graph_blocks(cut->n->block) : j->gpu->cores;
+  for (; 2 * blocks <= j->gpu->cores && to.cols > FEWEST_COLUMNS; blocks *= 2) to.cols /= 2;
+  return to.cols;
+}
+
 int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
@@ -162,13 +175,12 @@ int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char w
   // Other columns are tried if 128 does not divide all of them, or if blocks of fewer columns are more than the multiprocessors.
   int64_t own = 0;
   const int64_t all = j->n->passes->chains.nproducts ? norm_clip_all(j->n, &own) : 0;
-  const bool small = own < WG_COLUMNS / 2 && graph_blocks(j->n->block) > j->gpu->cores;
-  const int64_t least = all % 128 || small ? WG_COLUMNS / 2 : INT64_MAX;
+  const bool small = own < WG_COLUMNS / 2 && graph_blocks(j->n->block) > j->gpu->cores, anew = all % 128 || small;
   for (int i = 0; i < cuts; i++)
     for (int brought = 0; brought < 2; brought++) {
       if (wgmma_plan(w, mma_anew(j, to[i], other), brought, *why || brought ? other : why))
         n = add_ways(w, (struct wgmma_way){.brought = brought, .to = to[i]}, n, most, out, why);
-      for (to[i].cols = least; to[i].cols < all && to[i].cols <= WG_COLUMNS; to[i].cols *= 2)
+      for (to[i].cols = least_columns(j, to[i]); anew && to[i].cols < all && to[i].cols <= WG_COLUMNS; to[i].cols *= 2)
         if (wgmma_plan(w, mma_anew(j, to[i], other), brought, other))
           n = add_ways(w, (struct wgmma_way){.brought = brought, .to = to[i]}, n, most, out, other);
       to[i].cols = 0;

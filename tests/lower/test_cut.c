@@ -59,9 +59,36 @@ static void narrow_columns(void **state)
   }
 }
 
+// Blocks of one column are cut anew, into blocks of 128 columns or more. If these are fewer than half of the multiprocessors, blocks of fewer columns
+// are tried too.
+static void single_columns(void **state)
+{
+  (void)state;
+  const struct target gpu = h200();
+  for (int columns = 1487; columns <= 10247; columns += 8760) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct lower_plan p;
+    int wide = 0, narrow = 0;
+    const char *text = arena_printf(&mem,
+                                    "X: f16[112, 256]\n W: f16[%d, 256]\n O = block(x=%d; i=4) {\n x = iter(X, fmap={i:1})\n"
+                                    " w = iter(W, imap={x:0}, fmap={i:1})\n save(accum(matmul(x, transpose(w))), omap={x:1})\n }\n return O",
+                                    columns, columns);
+    must(lower_plan(&mem, read(&mem, text), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), "single columns", &e);
+    for (int i = 0; i < p.unit[0].nchoices; i++) {
+      const struct choice *c = &p.unit[0].choice[i];
+      const int64_t cols = scheme_at(c->scheme)->named ? scheme_knob(c, "cols") : 0; // of wgmma
+      wide += cols >= 128, narrow += cols > 0 && cols < 128;
+    }
+    assert_true(wide > 0);
+    assert_true((narrow > 0) == (columns == 1487));
+    arena_close(&mem);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_by_mma), cmocka_unit_test(test_by_wgmma), cmocka_unit_test(many_sums),
-                                     cmocka_unit_test(narrow_columns)};
+                                     cmocka_unit_test(narrow_columns), cmocka_unit_test(single_columns)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
