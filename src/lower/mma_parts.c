@@ -117,8 +117,7 @@ static void move(struct mma_kernel *k, int v, const char *reg, const char *part,
   const long long unit = pair ? 2 : 1, all = mma_parts_words(p) * p->threads / unit, nt = pair ? p->cols[s.cols].nt : 1;
   TEXT_SCOPE(k->t);
   if (s.rows) text_open(k->t, "each m:%d h:2", p->mt);
-  if (s.rows && lacks_rows(p))
-    text_open(k->t, "if (%s * 16 + h * 8 + @lane / 4 < %lld) {", mma_row_tile(p), (long long)rows_of(p));
+  if (s.rows && lacks_rows(p)) text_open(k->t, "if (%s * 16 + h * 8 + @lane / 4 < %lld) {", mma_row_tile(p), (long long)rows_of(p));
   mma_cols_open(k, s.cols);
   const char *number = arena_printf(k->mem, s.rows ? "((m * 2 + h) * %lld + %s)" : "(0 * %lld + %s)", nt, pair ? "n" : "0");
   const char *at = arena_printf(k->mem, "(@bid * %d + %s) * %lld + %lld + %s * %d + @tid", p->parts, part, all, (long long)before * p->threads / unit,
