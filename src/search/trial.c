@@ -119,7 +119,8 @@ static int kin_of(const struct search_trial *t, const struct plan *p)
 }
 
 // Plans of a family usually have similar prices, so the first of each family is priced first. If that price is near the best, the others are priced
-// too. If the first cannot be lowered, the others are priced if the search's model ranks them high or no price is known.
+// too. Sizes may still decide which scheme takes a kernel, so plans that the search's model ranks near the first one are priced anyway. If the first
+// of a family cannot be lowered, the others are priced if the model does not rank them far behind or if no price is known.
 static void try_families(struct search_trial *t, const struct plan *plan, int n)
 {
   bool *first = NEWS(t->pl->mem, bool, n + 1);
@@ -131,7 +132,8 @@ static void try_families(struct search_trial *t, const struct plan *plan, int n)
   for (int i = 0; i < n; i++) least = fmin(least, plan[i].cost);
   for (int i = 0; i < n; i++) {
     const struct tried *head = &t->t[kin_of(t, &plan[i])];
-    if (!first[i] && (good(head) ? head->price <= NEAR * best : isinf(best) || plan[i].cost <= FAR * least)) append(t, &plan[i]);
+    const bool ranked_high = plan[i].cost <= (good(head) ? NEAR : FAR) * least;
+    if (!first[i] && (ranked_high || (good(head) ? head->price <= NEAR * best : isinf(best)))) append(t, &plan[i]);
   }
   try_all(t, heads);
 }
