@@ -73,13 +73,16 @@ struct sk_shape {
   int kv;                // values of k a lane has of a step
   int64_t steps, rounds; // steps in all; of each warp
   int64_t subs;          // blocks that share the columns of a block of the graph
+  bool clipped;          // the last of these has fewer columns: it loads the last column again, and does not save it
   int item;              // columns of an item
   bool early;            // a thread has one item at most, and what it loads for that comes before the loop
   bool by_columns;       // the blocks of a cluster finish different columns; else different rows
   int64_t items, share;  // of a block's columns; of those, finished by each block of the cluster
   struct sk_take {       // by product
     bool along;          // contiguous along k
+    bool single;         // its rows begin anywhere: elements are loaded one by one
     int vector;          // columns of a lane; 1 where along
+    int unit;            // elements of a load
     int chunks;          // a warp's fragments along its columns
     int width;           // columns in all
   } take[SK_PRODUCTS];
@@ -138,8 +141,9 @@ void sk_fill(struct sk_emit *e, int about, const char *template, const struct ho
 const struct hole *sk_product_holes(const struct sk_emit *e, int product);
 const char *sk_element(const struct sk_emit *e, const struct kern_access *a, int unit, int n, const struct sk_coord *at); // "%g_W.tile([8])[...]"
 const char *sk_column(const struct sk_emit *e, const struct sk_place *at);
-bool sk_streams(const struct sk_plan *p, int value); // it is loaded in every round
-void sk_emit_ahead(struct sk_emit *e);               // before the wait for the kernel ahead
+const char *sk_weights_column(const struct sk_emit *e, int product, const char *index); // that exists, of weights, in their loads
+bool sk_streams(const struct sk_plan *p, int value);                                    // it is loaded in every round
+void sk_emit_ahead(struct sk_emit *e);                                                  // before the wait for the kernel ahead
 void sk_emit_loop(struct sk_emit *e);
 void sk_emit_stage(struct sk_emit *e);  // before the loop: weights of second products on their way to shared memory
 void sk_emit_early(struct sk_emit *e);  // and what else is loaded for the results

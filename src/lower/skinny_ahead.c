@@ -21,9 +21,9 @@ static void weights(struct sk_emit *e, int i)
   struct arena *mem = e->p->j->mem;
   const struct sk_product *x = &e->p->product[i];
   const struct sk_take *k = &e->s->take[i];
-  int unit = k->along ? e->s->kv : k->vector, step = 4 * e->s->kv;
+  int unit = k->unit, step = 4 * e->s->kv;
   const struct hole *holes = HOLES(sk_product_holes(e, i), INT(pieces, MEMORY_LINE / (2 * unit)));
-  const char *col = text_of(mem, k->along ? "(${sub}@line)" : "(${sub}@line / $step * $pieces)", holes);
+  const char *col = sk_weights_column(e, i, text_of(mem, k->along ? "(${sub}@line)" : "(${sub}@line / $step * $pieces)", holes));
   const char *at_k = text_of(mem, k->along ? "(@soon * 4)" : "(@soon * $step + @line % $step)", holes);
   const struct sk_coord at[] = {{&x->cols, col, !k->along}, {&e->p->k, at_k, k->along}};
   lines(e, k->along ? k->width : step * MAX(1, 2 * k->width / MEMORY_LINE), sk_element(e, &e->p->kern.v[x->w].at, unit, 2, at));

@@ -22,10 +22,10 @@ static void loop(const struct sk_plan *p, const struct sk_shape *s, struct kerne
     const struct sk_take *t = &s->take[i];
     double elements = t->width * k;
     c->loaded += 2 * elements, c->flight += 2.0 * (s->depth + 0.3) * t->width * s->kv * 4 * s->warps;
-    lines += 2 * elements / fmin(MEMORY_LINE, 2.0 * (t->along ? 4 * s->kv : 8 * t->vector));
+    lines += 2 * elements / fmin(MEMORY_LINE, 2.0 * (t->along ? 4 * s->kv : 8 * t->vector)) * (t->single ? t->vector : 1);
     soon += 2.0 * t->width * s->kv * 4;
     c->mma += 2 * elements * 8 * s->tiles;
-    c->lanes += elements * (t->along ? 0.25 : 0.75);
+    c->lanes += elements * (t->along ? 0.25 : t->single ? 2 : 0.75); // an instruction and an address for each
     c->shared += 4 * rows * t->width * (s->warps + 1);
   }
   c->flight += 2 * rows * s->kv * 4 * s->warps * s->depth;

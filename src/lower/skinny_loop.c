@@ -43,11 +43,11 @@ static int right_of(const struct sk_emit *e, int i)
 const struct hole *sk_product_holes(const struct sk_emit *e, int i)
 {
   const struct sk_take *k = &e->s->take[i];
-  int unit = k->along ? e->s->kv : k->vector;
   bool part = e->p->product[i].wide && e->s->subs > 1;
   return KEPT_HOLES(e->p->j->mem, e->all, INT(i, i), INT(along, k->along), INT(chunks, k->chunks), INT(width, k->width), INT(vector, k->vector),
-                    INT(unit, unit), INT(lines, k->along ? 2 : e->s->kv), INT(pairs, k->along ? 1 : k->vector / 2), INT(right, right_of(e, i)),
-                    STR(sub, part ? arena_printf(e->p->j->mem, "@sub * %d + ", k->width / (k->along ? 1 : unit)) : ""),
+                    INT(single, k->single), INT(held, k->along ? k->unit : k->vector), INT(lines, k->along ? 2 : e->s->kv),
+                    INT(pairs, k->along ? 1 : k->vector / 2), INT(right, right_of(e, i)),
+                    STR(sub, part ? arena_printf(e->p->j->mem, "@sub * %d + ", k->width / (k->along ? 1 : k->unit)) : ""),
                     STR(type, tile_dtype(weights_type(e, i))));
 }
 
@@ -64,7 +64,7 @@ static const struct hole *value_holes(const struct sk_emit *e, int v)
 static void declare(struct sk_emit *e)
 {
   for (int i = 0; i < e->p->nproducts; i++) {
-    sk_fill(e, e->p->kern.v[e->p->product[i].w].about, "%w$i:[$depth].[$chunks].[$lines].[$unit].$type.RF", sk_product_holes(e, i));
+    sk_fill(e, e->p->kern.v[e->p->product[i].w].about, "%w$i:[$depth].[$chunks].[$lines].[$held].$type.RF", sk_product_holes(e, i));
     sk_fill(e, within(e, e->p->product[i].value), "%acc$i:[$tiles, $chunks].[$pairs].[2, 1].[1, 2].fp32.RF <- Init<0.0>()", sk_product_holes(e, i));
   }
   for (int i = 0; i < e->p->nstats; i++) sk_fill(e, within(e, e->p->stat[i]), "%sum$i:[$tiles].fp32.RF <- Init<0.0>()", HOLES(e->all, INT(i, i)));
@@ -98,13 +98,17 @@ static void load_weights(struct sk_emit *e, int i)
   struct arena *mem = e->p->j->mem;
   const struct sk_product *x = &e->p->product[i];
   const struct hole *holes = sk_product_holes(e, i);
-  bool along = e->s->take[i].along;
-  const char *col = text_of(mem, along ? "(${sub}c * 16 + i * 8 + @g)" : "(${sub}c * 8 + @g)", holes);
+  const struct sk_take *k = &e->s->take[i];
+  bool along = k->along;
+  const char *index = along ? "(${sub}c * 16 + i * 8 + @g)" : k->single ? "(${sub}(c * 8 + @g) * $vector + e)" : "(${sub}c * 8 + @g)";
+  const char *col = sk_weights_column(e, i, text_of(mem, index, holes));
   const struct sk_coord at[] = {{&x->cols, col, !along}, {&e->p->k, along ? "@kv" : text_of(mem, "(@kv * $kv + i)", holes), along}};
   sk_fill(e, e->p->kern.v[x->w].about,
-          "each c:$chunks i:$lines\n"
-          "%w$i[d][c][i] <- Move<ld.global.stream>($from)",
-          HOLES(holes, STR(from, sk_element(e, &e->p->kern.v[x->w].at, along ? e->s->kv : e->s->take[i].vector, 2, at))));
+          "?single each c:$chunks i:$lines e:$vector\n"
+          "?single %w$i[d][c][i].tile([1])[e] <- Move<ld.global.nc>($from)\n"
+          "?!single each c:$chunks i:$lines\n"
+          "?!single %w$i[d][c][i] <- Move<ld.global.stream>($from)",
+          HOLES(holes, STR(from, sk_element(e, &e->p->kern.v[x->w].at, k->unit, 2, at))));
 }
 
 static void load_elements(struct sk_emit *e, int v)

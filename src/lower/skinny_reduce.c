@@ -137,6 +137,7 @@ static void left_operands(struct sk_emit *e)
 static void items_open(struct sk_emit *e)
 {
   const struct sk_shape *s = e->s;
+  const struct sk_place at = {.from = SK_WIDE, .width = s->item};
   int own = s->cols / s->item / (s->by_columns ? s->split : 1);
   loop_threads(e, s->share);
   text_begin(&e->t,
@@ -146,9 +147,10 @@ static void items_open(struct sk_emit *e)
              "@row = @item / $own\n"
              "@own = @item % $own\n"
              "?columns @col = @rank * $own + @own\n"
-             "?!columns @col = @own",
+             "?!columns @col = @own\n"
+             "?clipped if ($column < $exist) {",
              HOLES(e->all, INT(rest, !s->by_columns && s->split > 1), INT(columns, s->by_columns), INT(own, own), INT(items, s->items),
-                   INT(share, s->share)));
+                   INT(share, s->share), INT(clipped, s->clipped), STR(column, sk_column(e, &at)), INT(exist, e->p->cols.size / s->item)));
 }
 
 static bool comes_early(const struct sk_emit *e, int v)

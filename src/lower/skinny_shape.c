@@ -13,9 +13,12 @@ static bool take_columns(const struct sk_plan *p, const struct sk_product *x, co
   const struct kern_access *a = &p->kern.v[x->w].at;
   for (t->vector = 8; t->vector >= 2; t->vector /= 2)
     if (t->width % (8 * t->vector) == 0 && lies(p, a, &p->k, &x->cols, t->vector)) break;
-  t->along = t->vector < 2; // and then it is 1
+  t->along = t->vector < 2 && lies(p, a, &x->cols, &p->k, s->kv);
+  t->single = t->vector < 2 && !t->along;
+  t->vector = t->single ? 2 : t->vector; // along k it is 1
+  t->unit = t->along ? s->kv : t->single ? 1 : t->vector;
   t->chunks = t->width / (t->along ? 16 : 8 * t->vector);
-  return !t->along || (t->width % 16 == 0 && lies(p, a, &x->cols, &p->k, s->kv));
+  return t->vector > 2 || (t->width % 16 == 0 && (!t->single || lies(p, a, &p->k, &x->cols, 1)));
 }
 
 static bool take_products(const struct sk_plan *p, struct sk_shape *s)
@@ -70,7 +73,7 @@ static bool items_of_seconds(const struct sk_plan *p)
 static bool items(const struct sk_plan *p, struct sk_shape *s)
 {
   for (s->item = 4; s->item > 1; s->item /= 2)
-    if (s->cols % s->item == 0 && p->rows.size * s->cols / s->item >= s->threads / 2 && items_lie(p, s->item)) break;
+    if (s->cols % s->item == 0 && p->cols.size % s->item == 0 && p->rows.size * s->cols / s->item >= s->threads / 2 && items_lie(p, s->item)) break;
   s->items = p->rows.size * s->cols / s->item;
   s->share = (s->items + s->split - 1) / s->split;
   s->early = s->share <= s->threads;
@@ -82,7 +85,7 @@ int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value)
 {
   const struct kern_access *a = sk_access(p, value);
   int own = s->by_columns ? s->cols / s->split : s->cols;
-  if (dtype_bytes(a->type) != 2 || own % 8 || p->second[p->role[value].number].cols.size * own > 16384) return 0;
+  if (dtype_bytes(a->type) != 2 || s->clipped || own % 8 || p->second[p->role[value].number].cols.size * own > 16384) return 0;
   return lies(p, a, &p->second[p->role[value].number].cols, &p->cols, 8) ? own : 0;
 }
 
@@ -127,8 +130,8 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
   if (s->split > gpu->cluster) return false;
   s->threads = 32 * s->warps, s->tiles = (int)(p->rows.size + 7) / 8;
   s->kv = p->k.size % 32 ? 4 : 8;
-  if (p->k.size % (4 * s->kv) || p->cols.size % s->cols) return false;
-  s->steps = p->k.size / (4 * s->kv), s->subs = p->cols.size / s->cols;
+  if (p->k.size % (4 * s->kv)) return false;
+  s->steps = p->k.size / (4 * s->kv), s->subs = (p->cols.size + s->cols - 1) / s->cols, s->clipped = p->cols.size % s->cols;
   int64_t turn = (int64_t)s->warps * s->split;
   s->rounds = (s->steps + turn - 1) / turn;
   if (s->steps < turn || s->depth > 64 || s->ahead < 0 || s->ahead > MIN(16, s->rounds) || (s->depth > 1 && s->rounds < 2 * s->depth))

@@ -30,6 +30,13 @@ static int width_of(const struct sk_emit *e, const struct sk_place *at, int v)
   return e->p->role[v].second || e->p->kern.v[v].axes & space_axes(columns(e, at)) ? at->width : 1;
 }
 
+const char *sk_weights_column(const struct sk_emit *e, int product, const char *index)
+{
+  const struct sk_take *t = &e->s->take[product];
+  if (!e->s->clipped || !e->p->product[product].wide) return index;
+  return arena_printf(e->p->j->mem, "min(%s, %lld)", index, (long long)e->p->cols.size / (t->along ? 1 : t->unit) - 1);
+}
+
 // Columns of the whole block of the graph, in units of `width`.
 const char *sk_column(const struct sk_emit *e, const struct sk_place *at)
 {
