@@ -140,6 +140,30 @@ static void test_functions_range(void **state)
   free(x);
 }
 
+static m_vec v_sin_of(m_vec x, m_vec y) { return m_sin(x * y); }
+static m_vec v_cos_of(m_vec x, m_vec y) { return m_cos(x * y); }
+
+/* An argument is reduced exactly at every magnitude, and a product is rounded before it is reduced. */
+static void test_waves_of_growing_magnitude(void **state)
+{
+  (void)state;
+  for (float most = 1; most < 1e30f; most *= 8)
+    for (int i = 0; i < 4000; i++) {
+      float x[M_W], y[M_W], s[2][M_W], c[2][M_W];
+      for (int l = 0; l < M_W; l++) x[l] = uniform(-most, most) / 3, y[l] = uniform(1, 3);
+      m_store(s[0], v_sin_of(m_load(x), m_load(y))), m_store(c[0], v_cos_of(m_load(x), m_load(y)));
+      for (int l = 0; l < M_W; l++) x[l] *= y[l];
+      m_store(s[1], m_sin(m_load(x))), m_store(c[1], m_cos(m_load(x)));
+      for (int l = 0; l < M_W; l++)
+        for (int k = 0; k < 2; k++) {
+          if (!(fabs(s[k][l] - sin((double)x[l])) <= 3e-7))
+            fail_msg("sin(%a) = %g, most %g, expected %g, from %d", x[l], s[k][l], most, sin((double)x[l]), k);
+          if (!(fabs(c[k][l] - cos((double)x[l])) <= 3e-7))
+            fail_msg("cos(%a) = %g, most %g, expected %g, from %d", x[l], c[k][l], most, cos((double)x[l]), k);
+        }
+    }
+}
+
 static void test_functions_edges(void **state)
 {
   (void)state;
@@ -538,13 +562,27 @@ static void test_products_constant(void **state)
 
 int main(void)
 {
+#if defined(__AVX2__)
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 77; /* skipped */
+#endif
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_functions_range), cmocka_unit_test(test_functions_edges),   cmocka_unit_test(test_pow),
-      cmocka_unit_test(test_min_max_nan),     cmocka_unit_test(test_row_max_nan),       cmocka_unit_test(test_lanes),
-      cmocka_unit_test(test_f16_widen),       cmocka_unit_test(test_f16_narrow),        cmocka_unit_test(test_bf16),
-      cmocka_unit_test(test_load_tile),       cmocka_unit_test(test_reductions),        cmocka_unit_test(test_products_random),
-      cmocka_unit_test(test_products_small),  cmocka_unit_test(test_products_constant), cmocka_unit_test(test_products_of_pairs),
+      cmocka_unit_test(test_functions_range),
+      cmocka_unit_test(test_functions_edges),
+      cmocka_unit_test(test_pow),
+      cmocka_unit_test(test_min_max_nan),
+      cmocka_unit_test(test_row_max_nan),
+      cmocka_unit_test(test_lanes),
+      cmocka_unit_test(test_f16_widen),
+      cmocka_unit_test(test_f16_narrow),
+      cmocka_unit_test(test_bf16),
+      cmocka_unit_test(test_load_tile),
+      cmocka_unit_test(test_reductions),
+      cmocka_unit_test(test_products_random),
+      cmocka_unit_test(test_products_small),
+      cmocka_unit_test(test_products_constant),
+      cmocka_unit_test(test_products_of_pairs),
       cmocka_unit_test(test_products_of_few),
+      cmocka_unit_test(test_waves_of_growing_magnitude),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
