@@ -29,8 +29,40 @@ def test_how_far_a_result_is_off():
     assert opinfo.off(x, x) == 0 and 0 < opinfo.off(x * (1 + 1e-6), x) < 1 < opinfo.off(x * 1.01, x)
     for other in (x.nan_to_num(), x.double(), x[:2], torch.where(x.isinf(), -x, x)):
         assert opinfo.off(other, x) == math.inf
+    z = torch.view_as_complex(torch.ones(3, 2).half())  # torch compares none such
+    assert opinfo.off(z, z) == 0 and opinfo.off(z, z.conj().resolve_conj()) > 1 and opinfo.off(z, x) == math.inf
     i = torch.arange(3)
     assert opinfo.off(i, i) == 0 and opinfo.off(i + 1, i) == math.inf
+
+
+ENDS = """
+import os, sys
+sys.path.insert(0, "bench/suites")
+import opinfo
+
+class Ends:
+    name, variant_test_name = "ends", ""
+    def sample_inputs(self, *_, **__):
+        os.abort()
+
+def prepare(a, every=opinfo.prepare):
+    every(a)
+    opinfo.OPS.insert(1, Ends())
+
+opinfo.prepare = prepare
+if __name__ == "__main__":
+    sys.exit(opinfo.main())
+"""
+
+
+def test_an_operator_that_ends_its_process_is_counted_and_the_rest_is_run(tmp_path):
+    pytest.importorskip("expecttest")
+    (tmp_path / "ends.py").write_text(ENDS)
+    asked = ["--device", "cpu", "--only", "^(abs|neg)$", "--samples", "1", "--csv", tmp_path / "rows.csv"]
+    said = subprocess.run([sys.executable, tmp_path / "ends.py", *asked], capture_output=True, text=True)
+    with open(tmp_path / "rows.csv", newline="") as f:
+        fates = {r["operator"]: r["fate"] for r in csv.DictReader(f)}
+    assert said.returncode == 1 and fates == {"neg": "right", "ends": "crashed", "abs": "right"}, (said, fates)
 
 
 def test_a_loss_that_stops_at_other_numbers_is_tried_with_probabilities(tmp_path):
