@@ -28,6 +28,7 @@
 //   sizes.c           extents of grid, loop and tile for a structure
 //   search_build.c    structure and sizes -> block graph
 //   assemble.c        kernels -> kernel graph
+//   conditions.c      products by conditions as the program has them
 //   search_options.c  the kernels that make a set of device tensors
 //   keep.c            the selection among these kernels
 //   beam.c            the best partial plans
@@ -595,6 +596,10 @@ int plans_spread(struct planner *pl, const struct plan *plan, int n, struct plan
 
 int assemble(struct arena *mem, const struct planner *pl, const struct plan *p, struct graph **out, struct err *e);
 void plan_text(const struct planner *pl, const struct plan *p, char *text, size_t n);
+
+// ---- conditions.c ---------------------------------------------------------------------------------------------------
+
+void conditions_mask(struct graph *g, const struct graph *p); // products by conditions in g become masks if p has masks alone
 
 // ---- trial.c: verified kernel graphs ---------------------------------------------------------------------------------
 
