@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from conftest_torch import close, graph_of, torch
+from conftest_torch import close, compiled, graph_of, torch
 
 np = pytest.importorskip("numpy")
 F = torch.nn.functional
@@ -149,6 +149,12 @@ def test_row_is_eager(case, tmp_path):
     (lambda x: (x * 2).gt(x.argmax()), "a comparison of whole numbers"),
     (lambda x: x.long() > 0, "a copy to torch.int64"),
     (lambda x: F.pad(x, (1, 1), value=torch.inf), "padding with infinities"),
+    (lambda x: torch.where(x.argmax(1) < math.inf, x, 0.0), "a comparison of whole numbers"),
+    (lambda x: x[:1].var(0), "a variance of 1 elements with the correction 1"),
+    (lambda x: x.std(1, correction=9), "a variance of 8 elements with the correction 9"),
+    (lambda x: torch.var_mean(x, 0, correction=8), "a variance of 8 elements with the correction 8"),
+    (lambda x: 1 ** x, "powers of 1"),
+    (lambda x: math.inf ** x, "powers of inf"),
     (lambda x: x.double(), "cast|copy"),
     (lambda x: x.to(torch.bfloat16) * 2, "cast"),
     (lambda x: x.cumprod(0), "no row"),
@@ -174,6 +180,33 @@ def test_what_has_no_row_is_refused_with_a_reason(f, why):
     nodes = [n for n in gm.graph.nodes if n.op == "call_function"]
     with pytest.raises(Cannot, match=why):
         build(nodes, nodes[-1:], {}, Shapes(), "p")
+
+
+def test_whole_numbers_that_are_only_moved_are_left():
+    from mica.torch.emit import Cannot
+    from mica.torch.program import Shapes, build
+    x = torch.tensor([[-8, 1 << 40]])
+    for f in (lambda x: x.repeat(1, 1, 1), lambda x: x.t(), lambda x: x[:, 1:]):
+        gm = graph_of(lambda x: [f(x)], (x,))
+        nodes = [n for n in gm.graph.nodes if n.op == "call_function"]
+        with pytest.raises(Cannot, match="may be larger than the language has"):
+            build(nodes, nodes[-1:], {}, Shapes(), "p")
+    made = compiled(lambda x: x.repeat(1, 1, 1))(x)
+    assert torch.equal(made, x.repeat(1, 1, 1))
+
+
+def test_elements_that_are_not_chosen_do_not_reach_the_result():
+    x = torch.randn(6, 6)
+    x[0, 5], x[4, 0], x[2, 3], x[5] = math.inf, -math.inf, math.nan, -math.inf
+
+    def f(x):
+        return [x.tril(-9) + x.triu(100), x.tril(-1), x.triu(1), torch.where(x < 9, x, 0.0), torch.where(x > -9, x, x.t()), x.masked_fill(x != x, 1.0)]
+
+    def ends(x):
+        return [torch.lerp(x, torch.ones_like(x), 0.2), torch.lerp(torch.ones_like(x), x, 0.7), torch.lerp(x, x + 1e8, 1.0)]
+    with torch.no_grad():
+        for g in (f, ends):
+            torch.testing.assert_close(compiled(g)(x), g(x), rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
 def test_padding_has_the_dtype_of_its_tensor(tmp_path):

@@ -69,7 +69,7 @@ ROWS["aten.clamp_max.Tensor"] = ROWS["aten.minimum.default"]
 
 @row("aten.pow.Scalar")
 def power_of_number(e, base, x):
-    if base <= 0:
+    if base <= 0 or base == 1 or math.isinf(base):  # 1 to the power NaN is 1
         raise Cannot(f"powers of {base}")
     return e.unary(f"exp({{0}} * ({number(math.log(base))}))", x)
 
@@ -81,7 +81,10 @@ def addcdiv(e, x, a, b, value=1):
 
 @row("aten.lerp.Scalar")
 def lerp(e, x, y, weight):
-    return e.binary(f"{{0}} + ({{1}} - {{0}}) * ({number(weight)})", x, y)
+    """From the nearer end, as torch does: the other one is exact for the weight 1, and an infinity of the nearer end stays."""
+    if abs(weight) < 0.5:
+        return e.binary(f"{{0}} + ({{1}} - {{0}}) * ({number(weight)})", x, y)
+    return e.binary(f"{{1}} - ({{1}} - {{0}}) * ({number(1 - weight)})", x, y)
 
 
 @row("aten.lerp.Tensor")

@@ -16,7 +16,7 @@ def compared(sign):
     def f(e, a, b):
         values = [v for v in (a, b) if isinstance(v, Value)]
         computed = all(e.computed(v) for v in values)  # whole numbers of an input may be larger than the language has
-        if any(v.dtype not in ARITHMETIC for v in values) and (not computed or len(values) == 1 and (b != int(b) or abs(b) >= MOST_WHOLE)):
+        if any(v.dtype not in ARITHMETIC for v in values) and (not computed or len(values) == 1 and (abs(b) >= MOST_WHOLE or b != int(b))):
             raise Cannot("a comparison of whole numbers without a known range, or of booleans")
         return e.several(f"{{0}} {sign} {'{1}' if len(values) > 1 else f'({number(b)})'}", values, "cond", () if computed else None)
     return f

@@ -235,6 +235,8 @@ def var(e, x, dims=None, correction=1, keepdim=False):
     dims = list(range(x.ndim)) if not dims else dims
     n = math.prod(x.want[axis(d, x.ndim)] for d in dims)
     correction = 1 if correction is None else correction
+    if n <= correction:
+        raise Cannot(f"a variance of {n} elements with the correction {correction}")
     off = e.binary("square({0} - {1})", x, e.reduce("mean", x, dims, True))
     return scaled(e, e.reduce("sum", off, dims, keepdim), 1 / (n - correction))
 

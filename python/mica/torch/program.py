@@ -187,7 +187,7 @@ class Builder:
             args = [list(a) if isinstance(a, (list, tuple)) else a for a in args]
             try:
                 result = f(self.emitter, *args, **kwargs)
-            except (TypeError, AttributeError, IndexError) as error:
+            except (TypeError, AttributeError, IndexError, ValueError, ArithmeticError) as error:
                 raise Cannot(f"arguments that its row does not take ({error})") from None
         self._check(node, result)
         self.emitted.append(node)
@@ -238,6 +238,8 @@ def output(b, node):
     if b.values[node].dtype in CONDITIONS:
         raise Cannot("a result of booleans")
     v = b.emitter.full(b.values[node])
+    if isinstance(b.emitter.same_numbers(v), str):  # an input has a range, and a call with other numbers is an error
+        raise Cannot("whole numbers of an input, which may be larger than the language has")
     if v.name[0] != "t":  # an output that is an input must be copied
         v = b.emitter.unary("{0} * 1", v)
     if v.dtype not in WHOLE and v.dtype != DTYPES[str(dtype)] and WIDTH[v.dtype] < 4:
