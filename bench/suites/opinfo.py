@@ -11,6 +11,7 @@ result is wrong, compiling failed, or the process that compiled it ended.
 """
 import argparse
 import collections
+import copy
 import csv
 import math
 import multiprocessing
@@ -66,20 +67,21 @@ def run(op, device, dtype, a):
     torch._dynamo.reset()  # there is a limit to the times that one function is compiled
     chosen = []
     for s in samples_of(op, device, dtype, a.samples):
+        mine = copy.deepcopy((s.args, s.kwargs))  # running statistics, which samples share, are changed in place
         try:
-            chosen.append((s, tensors_of(op.op(s.input, *s.args, **s.kwargs))))
+            chosen.append((s.input, *mine, tensors_of(op.op(s.input, *copy.deepcopy(s.args), **copy.deepcopy(s.kwargs)))))
         except Exception:  # not a sample for this device
             continue
 
     def all_of(*inputs):
-        return [op.op(x, *s.args, **s.kwargs) for x, (s, _) in zip(inputs, chosen)]
+        return [op.op(x, *args, **kwargs) for x, (_, args, kwargs, _) in zip(inputs, chosen)]
     graphs = []
     _listeners.lists = [graphs]
     options = {"take": "all", "rest": "eager", "min_ops": 1, "min_work": 0, "time": a.time, "summary": False, "faults": "raise"}
-    got = torch.compile(all_of, backend=backend, options=options, dynamic=False)(*(s.input for s, _ in chosen))
+    got = torch.compile(all_of, backend=backend, options=options, dynamic=False)(*(c[0] for c in chosen))
     got = [tensors_of(x) for x in got]
     taken, nodes = sum(len(g.taken) for g in graphs), sum(len(g.nodes) for g in graphs)
-    worst = max((off(g, w) for (_, want), mine in zip(chosen, got, strict=True) for g, w in zip(mine, want, strict=True)), default=0)
+    worst = max((off(g, w) for (*_, want), mine in zip(chosen, got, strict=True) for g, w in zip(mine, want, strict=True)), default=0)
     fate = "left" if not taken else "right" if worst <= 1 else "wrong"
     return {"fate": fate, "samples": len(chosen), "results": sum(map(len, got)), "nodes": nodes, "taken": taken, "worst": f"{worst:.2g}"}
 

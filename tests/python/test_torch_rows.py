@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from conftest_torch import close, compiled, graph_of, torch
+from conftest_torch import ALL, close, compiled, graph_of, torch
 
 np = pytest.importorskip("numpy")
 F = torch.nn.functional
@@ -70,6 +70,11 @@ CASES = {
         torch.where((x > 0).reshape(8, 6).t(), 1.0, y.repeat(2, 1).t()), (x[..., :4] * 2).masked_fill(b, 0.25), torch.where(b, y[:, :4], 7.0),
         torch.where(b & (y[:, :4] > 0), 1.0, 0.0), (x @ x.mT).masked_fill(y[:, :4] > 0.5, -torch.inf).softmax(-1), x.masked_fill(x > 0, x.sum()),
         F.scaled_dot_product_attention(x[None], x[None], p[None], attn_mask=(y[:, :4] + y[:, :4].t() > -0.5).logical_or(y[0, 0] < 9))],
+    "whole numbers": lambda x, y, w, m, p, b: [
+        x.argmax(1) + 1, x.argmax(1) * -3 - y.argmin(0), 2 - y.argmax(1), -y.argmax(1), torch.arange(6) + x.argmax(1), y.argmax(1).clamp(1, 3),
+        torch.minimum(y.argmax(1), torch.arange(4)), torch.maximum(y.argmax(1), torch.arange(4)) * torch.arange(4), y.argmax(1) * 0.5 + w[0],
+        x * y.argmax(0), y.argmax(1) / 4, y.argmax(1).float().exp(), (torch.arange(6) * 2).float() + w, torch.add(y.argmax(1), y.argmin(1), alpha=2),
+        F.embedding((y.argmax(1) + 1).clamp(max=3), y), torch.where(y.argmax(1) - 2 > torch.arange(4), y[:, 0], 0.5)],
     "functions of conditions": lambda x, y, w, m, p, b: [F.threshold(x, 0.1, -2.0), F.hardshrink(x, 0.3), F.softshrink(x, 0.4), x.sign(),
                                                         torch.floor(x * 3), torch.ceil(x * 3)],
     "constants": lambda x, y, w, m, p, b: [
@@ -150,6 +155,9 @@ def test_row_is_eager(case, tmp_path):
     (lambda x: x.long() > 0, "a copy to torch.int64"),
     (lambda x: F.pad(x, (1, 1), value=torch.inf), "padding with infinities"),
     (lambda x: torch.where(x.argmax(1) < math.inf, x, 0.0), "a comparison of whole numbers"),
+    (lambda x: x.argmax(1) * (1 << 22), "whole numbers from 0 to 29360128"),
+    (lambda x: x.argmax(1).clamp(9, 12), "whole numbers from 0 to 7, limited"),
+    (lambda x: x.argmax(1) * x.half()[0], "no row|cast|whole numbers"),
     (lambda x: x[:1].var(0), "a variance of 1 elements with the correction 1"),
     (lambda x: x.std(1, correction=9), "a variance of 8 elements with the correction 9"),
     (lambda x: torch.var_mean(x, 0, correction=8), "a variance of 8 elements with the correction 8"),
@@ -191,8 +199,26 @@ def test_whole_numbers_that_are_only_moved_are_left():
         nodes = [n for n in gm.graph.nodes if n.op == "call_function"]
         with pytest.raises(Cannot, match="may be larger than the language has"):
             build(nodes, nodes[-1:], {}, Shapes(), "p")
+    gm = graph_of(lambda x: [x + 1], (x,))
+    nodes = [n for n in gm.graph.nodes if n.op == "call_function"]
+    with pytest.raises(Cannot, match="arithmetic of whole numbers of an input"):
+        build(nodes, nodes[-1:], {}, Shapes(), "p")
     made = compiled(lambda x: x.repeat(1, 1, 1))(x)
     assert torch.equal(made, x.repeat(1, 1, 1))
+
+
+def test_arithmetic_of_indices_is_part_of_their_program():
+    from mica.torch import explain
+
+    def f(x):
+        near = torch.arange(6)[:, None] - torch.arange(6)
+        return x.argmax(1) + 1, F.embedding((x.max(1).indices + 1).clamp(max=5), x), x * near.clamp(-2, 2), x.argmax(1).float() * x[:, 0]
+    x = torch.randn(6, 6)
+    e = explain(f, x, options=ALL)
+    assert not e.left and e.taken, e
+    with torch.no_grad():
+        for got, want in zip(compiled(f)(x), f(x), strict=True):
+            torch.testing.assert_close(got, want)
 
 
 def test_elements_that_are_not_chosen_do_not_reach_the_result():

@@ -1,7 +1,6 @@
 """Rows of the operator table (ops.py): data-dependent indices. These are gathers, and the largest elements with their indices.
 
-Integers are used as indices only: a program has no arithmetic of torch's integers. The range of an input of indices is that of the indexed
-dimension (`Emitter.index`).
+The range of an input of indices is that of the indexed dimension (`Emitter.index`). Arithmetic of indices is in wholes.py.
 """
 from __future__ import annotations
 

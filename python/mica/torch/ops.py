@@ -16,7 +16,8 @@ from torch import fx
 
 from mica import _mica
 
-from .emit import CONDITIONS, MOST_WHOLE, Cannot, Value, axis, flag, number
+from . import wholes
+from .emit import CONDITIONS, MOST_WHOLE, WHOLE, Cannot, Value, axis, flag, number
 
 ROWS = {}
 # Kinds of rows, as sets of names in ROWS. HIDES: the row gets the node as an argument, because it depends on the node's users. EXTENTS: numbers that
@@ -90,7 +91,7 @@ def operators(nodes):
 
 # ---- elementwise ----
 UNARY = {
-    "exp": "exp({0})", "log": "log({0})", "sqrt": "sqrt({0})", "rsqrt": "rsqrt({0})", "neg": "neg({0})",
+    "exp": "exp({0})", "log": "log({0})", "sqrt": "sqrt({0})", "rsqrt": "rsqrt({0})", 
     "abs": "abs({0})", "silu": "silu({0})", "sigmoid": "sigmoid({0})", "relu": "relu({0})", "tanh": "tanh({0})",
     "square": "square({0})", "reciprocal": "1 / {0}", "exp2": f"exp({{0}} * {number(math.log(2))})",
 }
@@ -104,6 +105,11 @@ def unary_rows(table):
 unary_rows(UNARY)
 
 
+@row("aten.neg.default")
+def neg(e, x):
+    return binary("-")(e, 0, x) if wholes.are_in(x) else e.unary("neg({0})", x)
+
+
 @row("aten.gelu.default")
 def gelu(e, x, approximate="none"):
     return e.unary("gelu({0})" if approximate == "none" else "gelu_tanh({0})", x)
@@ -113,6 +119,8 @@ def binary(op):
     def f(e, a, b):
         if isinstance(a, Value) and isinstance(b, Value):
             a, b = (flag(v, o.dtype) if v.dtype in CONDITIONS and o.dtype in ARITHMETIC else v for v, o in ((a, b), (b, a)))
+        if wholes.are_in(a, b):
+            return wholes.joined(e, f"{{0}} {op} {{1}}", a, b)
         if op == "*" and not (isinstance(a, Value) and isinstance(b, Value)):
             return e.times(*((a, b) if isinstance(a, Value) else (b, a)))
         if not isinstance(a, Value):
@@ -126,7 +134,7 @@ def binary(op):
 def scaled(e, x, by):
     if by == 1:
         return x
-    return e.times(x, by) if isinstance(x, Value) else x * by
+    return binary("*")(e, x, by) if isinstance(x, Value) else x * by
 
 
 @row("aten.add.Tensor", "aten.add.Scalar")
@@ -147,7 +155,8 @@ def rsub(e, a, b, alpha=1):
 ROWS["aten.mul.Tensor"] = ROWS["aten.mul.Scalar"] = binary("*")
 ROWS["aten.div.Tensor"] = ROWS["aten.div.Scalar"] = binary("/")
 for _name in ("minimum", "maximum"):
-    ROWS[f"aten.{_name}.default"] = (lambda op: lambda e, a, b: e.binary(f"{op}({{0}}, {{1}})", a, b))(_name)
+    ROWS[f"aten.{_name}.default"] = (lambda text: lambda e, a, b: (wholes.joined(e, text, a, b) if wholes.are_in(a, b) else e.binary(text, a, b)))(
+        f"{_name}({{0}}, {{1}})")
 
 
 MOST_POWER = 64  # largest exponent that becomes products
@@ -169,6 +178,8 @@ def power(e, x, p):
 @row("aten.clamp.default")
 def clamp(e, x, lo=None, hi=None):
     lo, hi = (-math.inf if lo is None else lo), (math.inf if hi is None else hi)
+    if wholes.are_in(x):
+        return wholes.clamp(e, x, lo, hi)
     return e.unary(f"clamp({{0}}, {number(lo)}, {number(hi)})", x)
 
 
@@ -440,6 +451,8 @@ def to_copy(e, x, dtype=None, layout=None, device=None, pin_memory=None, non_blo
         raise Cannot(f"a copy to {device or dtype}")
     if x.dtype in CONDITIONS:
         return e.several("where({0}, 1, 0)", [flag(x, to)], to)
+    if x.dtype in WHOLE and e.computed(x) and to == "f32":
+        return e.several("{0} / 2 * 2", [x], to, ())  # a quotient is f32, and a half is exact
     if to == x.dtype or to == "f32":
         return x
     raise Cannot(f"a cast from {x.dtype} to {to}")

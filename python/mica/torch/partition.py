@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import torch
 
 from .cut import pieces
-from .emit import Cannot
+from .emit import Cannot, Value
 from .graphs import is_call
 from .mutations import writes
 from .ops import COMPARES, VIEWS, name_of, narrows, widens
@@ -60,9 +60,10 @@ def prepared_of(graph, static):
     return made
 
 
-def try_alone(node, prepared, shapes, narrow):
-    """(reason why this node cannot be taken, or None; its values). narrow: dtypes in Mica of values that were tried before."""
-    b = Builder(prepared, shapes, narrow=narrow)
+def try_alone(node, prepared, shapes, narrow, ranges):
+    """(reason why this node cannot be taken, or None; its values). narrow: dtypes in Mica of values that were tried before. ranges: of those that are
+    computed whole numbers; this node's is added. A group without the node that computes them is refused when it is built."""
+    b = Builder(prepared, shapes, narrow=narrow, ranges=ranges)
     try:
         symbols = set()
         for n in (node, *node.all_input_nodes):
@@ -73,6 +74,9 @@ def try_alone(node, prepared, shapes, narrow):
         result = b.emit(node)
     except Cannot as c:
         return str(c), None
+    for k, v in enumerate(result if isinstance(result, list) else [result]):
+        if isinstance(v, Value) and b.emitter.computed(v):
+            ranges[(node, k) if isinstance(result, list) else node] = b.emitter.computed(v)
     return None, result
 
 
@@ -95,7 +99,7 @@ def strided_users(node):
 def examine(graph, prepared, kind, banned, tried):
     """(reasons, alone). reasons: node -> reason why it cannot be taken. alone: other nodes, except those of a rejected program of at
     most `tried` operators."""
-    reasons, alone, narrow = {}, set(), {}
+    reasons, alone, narrow, ranges = {}, set(), {}, {}
     shapes = Shapes()
     for node in graph.nodes:
         if node.op != "call_function" or node in prepared or node.meta.get("mica_tried", math.inf) <= tried:
@@ -114,10 +118,12 @@ def examine(graph, prepared, kind, banned, tried):
                 why = f"result {node.args[1]}, which no program makes"
             else:
                 narrow[node] = of[node.args[1]]
+                if tuple(node.args) in ranges:
+                    ranges[node] = ranges[tuple(node.args)]
         elif not why and strided_users(node):
             why = "its strides are asked for"
         elif not why:
-            why, result = try_alone(node, prepared, shapes, narrow)
+            why, result = try_alone(node, prepared, shapes, narrow, ranges)
             if not why:
                 narrow[node] = [v.dtype for v in result] if isinstance(result, list) else result.dtype
         if why:

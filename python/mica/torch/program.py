@@ -113,6 +113,7 @@ class Builder:
     emitted: list = field(default_factory=list)  # nodes
     inputs: list = field(default_factory=list)
     narrow: dict = field(default_factory=dict)   # node -> dtype in Mica, if the user of the node is tried alone
+    ranges: dict = field(default_factory=dict)   # node -> range of its whole numbers, if the user of the node is tried alone
     narrowed: set = field(default_factory=set)   # weights cast to 32 bits in torch, but not in the program
     widened: dict = field(default_factory=dict)  # node of `narrowed` -> its Value in 32 bits, if that is needed too
 
@@ -141,6 +142,8 @@ class Builder:
             raise Cannot("more than 8 dimensions")
         if 0 in value.shape:
             raise Cannot("a tensor without elements")
+        if node in self.ranges:
+            self.emitter.whole[value.name] = self.ranges[node]
         self.inputs.append(Input("prepared" if chain else "raw", at, value, tuple(reversed(chain))))
         return value
 
