@@ -36,6 +36,7 @@ import numpy as np  # noqa: E402
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from commit import commit  # noqa: E402
 from cpu_peers_work import WORK, jax_forms, onnx_forms  # noqa: E402
+from saved_kernel import saved_kernel  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 THREADS = 2
@@ -68,12 +69,7 @@ def mica_engine(work, arrays, shape, options):
     for key, value in work.params.items():
         command += ["--set", "%s=%d" % (key, value)]
     subprocess.run((["chrt", "-r", "1"] if options.realtime else []) + command, check=True)
-    with open(os.path.join(out, "kernel.h")) as f:
-        line = next(x for x in f if x.startswith("//   cc ")).split()[2:]
-    so = os.path.join(out, "kernel.so")
-    flags = [x for x in line if x not in ("-c", "kernel.c")]
-    subprocess.run(["cc", *flags, "-w", "-shared", "-fPIC", os.path.join(out, "kernel.c"), "-o", so, "-lm"], check=True)
-    lib = ctypes.CDLL(so)
+    lib = saved_kernel(out)
     run, need = getattr(lib, "mica_" + work.program), getattr(lib, "mica_%s_workspace" % work.program)
     need.restype = ctypes.c_size_t
     room, at = huge_room(need())

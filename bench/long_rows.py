@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
-"""Few long rows on a CPU: one or more builds of Mica beside torch, in one process, in turns.
+"""Times reductions of a few long rows on a CPU: torch and one or more builds of Mica, in one process.
 
     python3 bench/long_rows.py [--mica build/mica]... [--threads 2] [--rounds 9]
 
-Each build optimizes and saves the program; its kernel is compiled and called through ctypes. In each round every engine has one turn of at
-least 20 ms. The table has the least time of a call in us, which a machine in use changes least. Results are held against float64 first.
+Each build optimizes the program and saves C, which the script compiles and calls through ctypes. A round times each engine once, for at least
+20 ms, in an order that rotates. The table has the least time of a call in us: other processes disturb this figure least. Each result is compared
+with float64 before it is timed.
 """
 import argparse
 import ctypes
 import os
 import subprocess
+import sys
 import time
 
 import numpy as np
 import torch
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from saved_kernel import saved_kernel  # noqa: E402
 
 PROGRAMS = {
     "sum": ("sum(X, dim=1)", lambda x: x.sum(1, keepdim=True)),
@@ -31,12 +36,7 @@ def mica_call(mica, folder, text, x, shape, threads):
     with open(source, "w") as f:
         f.write("program p {\n  X: f32[%d, %d]\n  return %s\n}\n" % (x.shape[0], x.shape[1], text))
     subprocess.run([mica, "optimize", source, "--target", "cpu", "--quiet", "--no-db", "--threads", str(threads), "--out", folder], check=True)
-    with open(os.path.join(folder, "kernel.h")) as f:
-        line = next(s for s in f if s.startswith("//   cc ")).split()[2:]
-    library = os.path.join(folder, "kernel.so")
-    flags = [s for s in line if s not in ("-c", "kernel.c")]
-    subprocess.run(["cc", *flags, "-w", "-shared", "-fPIC", os.path.join(folder, "kernel.c"), "-o", library, "-lm"], check=True)
-    lib = ctypes.CDLL(library)
+    lib = saved_kernel(folder)
     lib.mica_p_workspace.restype = ctypes.c_size_t
     room = np.zeros(lib.mica_p_workspace() // 4 + 1024, np.float32)
     at = ctypes.c_void_p(room.ctypes.data + -room.ctypes.data % 64)

@@ -151,7 +151,7 @@ void clock_part(struct job *j, double share, bool opening)
   pthread_mutex_unlock(&c->lock);
 }
 
-// The whole program is compiled at the end, and takes at least as long as its parts did.
+// The whole program takes at least as long to compile as its parts together.
 void clock_whole_compiles(struct job *j, double seconds)
 {
   struct clock *c = j->clock;

@@ -259,7 +259,7 @@ void clock_open(struct job *j);
 void clock_close(struct job *j);
 // Starts a part with this share of the remaining time. opening: only for its search and first batch.
 void clock_part(struct job *j, double share, bool opening);
-// A part took so many seconds to compile for a CPU. The whole program is compiled at the end, which gets this time too.
+// Adds the compile time of a part to the time reserved at the end of the job, when the whole program is compiled for a CPU.
 void clock_whole_compiles(struct job *j, double seconds);
 bool clock_part_over(const struct job *j);
 double clock_left(const struct job *j);     // remaining seconds of the part; INFINITY without a limit

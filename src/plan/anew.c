@@ -1,23 +1,23 @@
-// The grid cut anew. Which block makes which rows, a block graph says for its own tiles: 71 heads times 2 of 32 queries, or all
-// 256 rows of 8 heads. No product cares. So what of the grid only rows have becomes letters of rows, batches that tiles hold
-// become axes of the grid, and blocks take pieces of all rows, as many as is said; the last piece may be smaller. Axes that right
-// operands have (batches, parts of sums) stay.
+// Changes how many rows of a product a thread block computes. The block graph has a grid for its own tiles, such as 71 heads with 2 tiles of 32
+// queries each, but a product gives the same result for any tiling of its rows. So a grid axis that only left operands and results depend on becomes
+// a letter of rows, and a batch dimension inside a tile becomes a grid axis. A block then takes the requested number of rows; the last one may take
+// fewer. A grid axis that a right operand depends on (a batch, or a part of a sum) stays.
 #include "plan/anew.h"
 #include "plan/passes.h"
 
 #include <string.h>
 
 struct cutting {
-  struct norm *n; // its own, as all below
+  struct norm *n; // a copy, like everything below
   struct graph *b;
   struct passes *passes;
-  bool *needs; // by tensor: does it depend on the axis in question?
+  bool *needs; // for each tensor: whether it depends on the axis that depends() was called for
   char *why;
 };
 
 static bool refuse(struct cutting *c, const char *why) { return snprintf(c->why, 160, "%s", why), false; }
 
-// ---- the norm as it will be ----
+// ---- the copy that is changed ----
 
 static void own(struct arena *mem, const struct norm *n, struct cutting *c)
 {
@@ -47,7 +47,7 @@ static void depends(struct cutting *c, int axis)
   }
 }
 
-// Right operands are the same along the axis, and each of its blocks saves something else.
+// Whether no right operand depends on the axis, and every output does.
 static bool only_rows(struct cutting *c, int axis)
 {
   const struct chains *ch = &c->passes->chains;
@@ -110,7 +110,7 @@ static bool make_axis(struct cutting *c, int letter)
   return true;
 }
 
-// Axes of extent 1 go; before the others comes the one that counts pieces of rows, if there is one.
+// Removes axes of extent 1. If pieces is not 0, an axis of that many pieces of rows is put first.
 static bool pack_axes(struct cutting *c, int64_t pieces)
 {
   int from[GRID_AXES], first = pieces > 0, count = first;
@@ -145,7 +145,7 @@ int norm_in_order(const struct norm *n, uint32_t letters, int8_t out[MAX_LETTERS
   return count;
 }
 
-// The axis counts parts of the letter.
+// Adds a grid axis that counts parts of the letter. `part` is the extent of one.
 static bool part_letter(struct cutting *c, int letter, int64_t part)
 {
   int axis = c->b->ngrid;
@@ -158,7 +158,7 @@ static bool part_letter(struct cutting *c, int letter, int64_t part)
   return true;
 }
 
-// Pieces that are so many of the fastest letters and a part of one: then blocks have all rows of their tiles, as of any graph.
+// Whether `rows` rows are whole extents of the fastest letters and a divisor of the next one. Then no block has fewer rows than others.
 static bool cuts_evenly(const struct norm *n, const int8_t *l, int count, int64_t rows)
 {
   for (int i = count - 1; i >= 0 && rows > 1; i--) {
@@ -180,7 +180,7 @@ static bool cut_evenly(struct cutting *c, const int8_t *l, int count, int64_t ro
   return pack_axes(c, 0);
 }
 
-// A result that has not all of the rows would be saved by several blocks.
+// Whether every output has all letters of rows. Otherwise several blocks would save the same elements.
 static bool all_save_rows(const struct cutting *c, uint32_t rows)
 {
   for (int i = 0; i < c->n->nsave; i++)

@@ -2,9 +2,12 @@
 // product adds one for its contracted dimension, a reduction one for the reduced dimension. Reshape and repeat split a class in two as needed.
 //
 // If each use of a tensor had its own labels, graphs would be lost, because distributivity joins uses. The products of a gated MLP share one loop,
-// and (W + BA) X of LoRA needs one label for both uses of X. So a later use of a tensor keeps the labels of the first, with two exceptions. No class
-// may become both a free and a contracted index of it (an MLP's residual X[m, n] beside X[m, k]). No tensor may have one class twice (X times its
-// transpose). Reductions may join any classes: softmax sums over a dimension that its result keeps.
+// and (W + BA) X of LoRA needs one label for both uses of X. So a later use of a tensor keeps the labels of the first, with two exceptions:
+//
+//   - A class must not be both free and contracted. An MLP with a residual contracts X[m, k] and adds X[m, n] to the result: k and n stay apart.
+//   - A tensor must not have one class twice. X times its transpose labels the two uses of X differently.
+//
+// Reductions may join any classes: softmax sums over a dimension that its result keeps.
 #include "search/space.h"
 
 #include <string.h>

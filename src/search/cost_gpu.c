@@ -21,8 +21,8 @@ static const double BARRIER = 2e-8;                         // seconds: waiting 
 static const double PRODUCT = 5e-8, PRODUCT_STEP = 4e-9;    // latency of a product's first result, and of each 16 of its depth
 static const double NEXT = 1e-6, MANY_TURNS = 4;            // seconds that a block after the first wave adds; for that many waves
 static const double FOLD = 6e-8, PASS = 5e-9;
-static const double SHARED_LOOP = 2.5e-6; // seconds until the last of the blocks that share a loop has combined what the others left
-static const double PART = 1e-8;          // seconds for each partial sum beside products: few fragments are loaded at a time
+static const double SHARED_LOOP = 2.5e-6; // seconds until the last of the blocks that share a loop has combined the sums of all
+static const double PART = 1e-8;          // seconds to load one partial sum in a kernel with products: few loads are in flight
 
 // Seconds for each iteration of a product of which the block computes both operands: the right one passes through shared memory before the product.
 // Fitted to the prices that lowering gives to 221 such kernels of 13 programs: masked and linear attention, and products of activated matrices. The

@@ -253,7 +253,7 @@ static int make_product(struct maker *m, const struct deriv *d, struct tile *out
   mask sx = m->t->v[d->a].stored, sy = m->t->v[d->b].stored;
   struct build_product p = lay_product(m, &x, sx, &y, sy, d->cls), q = lay_product(m, &y, sy, &x, sx, d->cls);
   // The output's rows should be the target's rows, or there should be one row. The next sum then runs over the innermost dimension, and a softmax
-  // takes its maximum along rows. The order that gives such rows may need up to two views more.
+  // takes its maximum along rows. An order that does not give such rows counts as two more views.
   const bool keep_rows = !p.rows || p.rows & m->target, turn_rows = !q.rows || q.rows & m->target;
   int keep_cost = p.views + 2 * (!keep_rows && turn_rows), turn_cost = q.views + 2 * (!turn_rows && keep_rows);
   bool turn = turn_cost != keep_cost ? turn_cost < keep_cost : (p.rows & -p.rows) > (q.rows & -q.rows);

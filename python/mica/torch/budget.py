@@ -83,7 +83,11 @@ class Budget:
             self.waiting = max(self.waiting - weight * first, 0)
 
     def for_search(self, judged, beside=False):
-        """Seconds of a search. judged: the program is compared with Inductor's code afterwards. beside: Inductor compiles that during the search."""
+        """Returns the time limit of a search in seconds.
+
+        judged: the result is raced against Inductor's code after the search, so time is kept for that.
+        beside: Inductor compiles its code during the search, so less time is kept.
+        """
         seconds = min(self.share, (self.limit - self.spent) * self.weight / max(self.waiting, self.weight))
         if not judged or seconds <= 0:
             return seconds
