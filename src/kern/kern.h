@@ -1,24 +1,24 @@
-// kern: the value IR of kernels for GPUs. A kernel is a list of values over axes, made from the normal form of a block graph (plan/norm.h);
-// rewrite rules improve it, and schemes (src/lower) only decide where values are and how data move.
+// kern: the value IR of GPU kernels. A kernel is a list of values over axes, made from the normal form of a block graph (plan/norm.h). Rewrite rules
+// improve the values. Schemes (src/lower) then only decide where values are stored and how data move.
 //
 // Glossary
-//   axis        a letter, a grid axis or a loop axis of the block graph, or one of its tail; it has an extent
+//   axis        an index with an extent: a letter, grid axis or loop axis of the block graph or of its tail
 //   value       one number for each index of its axes: a load, a constant, an elementwise operator, a reduction or a product
-//   reduction   a sum, maximum or product over the axes in `folded`, which the result does not have
-//   scan        the sums of the elements so far along an axis, which the result has too
-//   product     the sum over `folded` of its left operand times its right one; each has axes of its own (rows, columns)
-//   running     a value of each iteration of the loops: the maximum so far (KERN_RUN_MAX), the maximum before less that (KERN_RUN_MOVE)
-//   rule        a rewrite that leaves what is saved the same over the reals; a row of rule.def
+//   reduction   a sum, maximum or product over the axes in `folded`; the result lacks these axes
+//   scan        the prefix sums along an axis; the result keeps that axis
+//   product     a matrix product, summed over `folded`; rows are axes of the left operand alone, columns of the right one
+//   running     has a value in each loop iteration: KERN_RUN_MAX, the maximum so far; KERN_RUN_MOVE, the previous maximum minus that
+//   rule        a row of rule.def: a rewrite that does not change saved values over the reals
 //
 // Files
-//   kern_value.c    building values; equal values are one
-//   kern_make.c     normal form -> values              kern_parts.c    parts that are joined and split
+//   kern_value.c    builds values; merges equal ones
+//   kern_make.c     normal form -> values              kern_parts.c    concatenated and split tensors
 //   kern_chosen.c   data-dependent indices
-//   kern_axes.c     axes that go together become one; axes that never meet too      kern_tail.c  a kernel and its tail as one
-//   rule.def, kern_rule.c   the rules and what applies them; rule_*.c the rules
-//   kern_hidden.c   iterations that a condition on indices hides                    kern_bound.c  how large values can be
-//   kern_check.c    what a well-formed kernel is
-//   kern_print.c    kernel -> text                     kern_parse.c    the same back
+//   kern_axes.c     joins axes                         kern_tail.c     appends a tail to its kernel
+//   rule.def, kern_rule.c   the table of rules and its driver; rule_*.c the rules
+//   kern_hidden.c   finds masked loop iterations      kern_bound.c    upper bounds of magnitudes
+//   kern_check.c    checks that a kernel is well formed
+//   kern_print.c    kernel -> text                     kern_parse.c    text -> kernel
 #ifndef MICA_KERN_KERN_H
 #define MICA_KERN_KERN_H
 
@@ -32,21 +32,22 @@ typedef uint64_t axis_set;
 static inline int axis_from(axis_set s, int a) { return a < KERN_AXES && s >> a ? a + __builtin_ctzll(s >> a) : KERN_AXES; }
 static inline axis_set axis_renamed(axis_set s, int from, int to) { return s >> from & 1 ? (s & ~AXIS(from)) | AXIS(to) : s; }
 
-struct kern_access { // element offset + sum stride[a] a of a tensor's buffer
+struct kern_access { // element offset + sum over axes a of stride[a] * a of a tensor's buffer
   int tensor;        // in the kernel graph
   enum dtype type;
   int64_t elements; // elements of the buffer
   int64_t offset, stride[KERN_AXES];
-  // For tails: strides along coordinates @base0, ... that all axes share; in shared memory, of block sum rank[a] a of the cluster.
+  // For tails. base: strides of the coordinates @base0, ... of the tile text. rank: the sum over a of rank[a] * a is the cluster rank of the block
+  // that has the element in shared memory.
   int64_t base[KERN_BASES], rank[KERN_AXES];
-  // KERN_CHOSEN and KERN_PLACED have an entry for each index: stride times a value from 0 to limit - 1; limit 0: none. A save of KERN_TOP or
-  // KERN_TOP_AT uses the first entry for the number of the selected element.
+  // KERN_CHOSEN and KERN_PLACED have an entry for each index operand. Its value, from 0 to limit - 1, is multiplied by stride. limit 0: no entry.
+  // A save of KERN_TOP or KERN_TOP_AT uses the first entry for the position among the selected elements.
   struct {
     int64_t stride, limit;
   } by[KERN_CHOSEN_BY];
-  bool left;  // the head of a tail left it in shared memory
-  bool index; // no memory: the element is its own index
-  bool truth; // of booleans, which may be stored as numbers: each is 0 or 1
+  bool left;  // in shared memory, stored there by the head of this tail
+  bool index; // no memory: the element is offset + sum of stride * axis itself
+  bool truth; // a boolean tensor: each element is 0 or 1, in any stored type
 };
 
 enum kern_kind {
@@ -78,15 +79,15 @@ enum kern_op {
   KERN_OPS
 };
 struct kern_op_row {
-  const char *name, *tile; // name: in text; tile: the elementwise operator of the tile language, NULL: a sequence of them
+  const char *name, *tile; // name: in text; tile: its operator in the tile language; NULL: several operators
   int nin;
   unsigned attrs, flags; // of ir/op.def
   double cost;
 };
 struct kern_op_row kern_op(int op);
 double kern_apply(int op, const struct attrs *a, double x, double y);
-double kern_guard_limit(double c); // guard(c) is c for numbers below this limit, else the power of 2
-double kern_guard_power(double c);
+double kern_guard_limit(double c); // guard(c) x is c if |x| is below this limit
+double kern_guard_power(double c); // its value for other x: a power of 2
 
 struct kern_value {
   enum kern_kind kind;
@@ -95,9 +96,9 @@ struct kern_value {
   int nin, in[2];
   axis_set axes, folded;
   axis_set batch;        // for KERN_PRODUCT: batch axes
-  struct kern_access at; // for loads (kern_loads); for KERN_PLACED only `by`; for KERN_TOP and KERN_TOP_AT the number of an element along `folded`
-  int about, within;     // about: the node that it belongs to; within: for sums, the node that computes their terms: node + 1 of the block graph,
-                         // -(node + 1) of the tail's; 0: none
+  struct kern_access at; // of loads (kern_loads). KERN_PLACED: only `by`. KERN_TOP, KERN_TOP_AT: the position of an element along `folded`
+  int about, within;     // about: the graph node that the value computes; within: for sums, the node that computes the terms.
+                         // node + 1 of the block graph, -(node + 1) of the tail's; 0: none
   int uses;              // set by kern_live: live values and saves that read it
   bool live;             // set by kern_live
 };
@@ -111,7 +112,7 @@ struct kern {
   struct arena *mem;
   int naxes;
   int64_t extent[KERN_AXES]; // 1: the axis does not exist
-  axis_set letters, loops;   // which axes are letters of tiles, and which are loop axes (or letters for them)
+  axis_set letters, loops;   // letters: letters of tiles; loops: loop axes, and letters that replace them
   axis_set folded;           // reduced by any live value
   int nvalues, cap, nsaves;
   struct kern_value *v; // each after its operands
@@ -124,12 +125,12 @@ static inline bool kern_folds(const struct kern_value *v) { return kern_has(v, K
 static inline bool kern_scans(const struct kern_value *v) { return v->kind == KERN_SCAN; }
 
 // ---- kern_make.c ----
-// Makes the values of n's block graph. store: the stored types of tensors of the kernel graph (NULL: their own). Axes begin at number `first`; tail:
-// it is a tail, for `about`. NO with the reason in why.
+// Makes the values of n's block graph. store: the stored types of the kernel graph's tensors; NULL: their own types. The first axis gets number
+// `first`. tail: n is a tail, so `about` is negative. Returns OK, or NO with the reason in why.
 int kern_make(struct arena *mem, const struct norm *n, const enum dtype *store, int first, bool tail, struct kern *out, char why[160]);
 
 // ---- kern_value.c: functions return the number of a value, which may already exist ----
-// sets axes of all values except spreads; a sum over axes that its operand lacks becomes a product
+// Sets the axes of the value, except for spreads. A sum over an axis that its operand lacks becomes a multiplication by the extent.
 int kern_add(struct kern *k, struct kern_value v);
 int kern_spread(struct kern *k, int v, axis_set axes, int about); // broadcasts v along these axes
 int kern_operands(const struct kern_value *v);
@@ -139,21 +140,21 @@ int kern_const(struct kern *k, double c, int about);
 int kern_map(struct kern *k, int op, const struct attrs *a, int x, int y, int about); // y: -1 for one operand; a: may be NULL
 int kern_scaled(struct kern *k, int x, double by, int about);
 int kern_fold(struct kern *k, enum kern_kind kind, int x, axis_set over, int about);
-axis_set kern_present(const struct kern *k, axis_set s); // those of extents above 1
+axis_set kern_present(const struct kern *k, axis_set s); // axes of s with extents above 1
 axis_set kern_strided(const struct kern *k, const struct kern_access *a);
 int64_t kern_extent(const struct kern *k, axis_set s);
 bool kern_same_access(const struct kern_access *a, const struct kern_access *b);
-void kern_live(struct kern *k); // sets `live` and the set of reduced axes
+void kern_live(struct kern *k); // sets `live`, `uses` and the set of reduced axes
 
 bool kern_is_element(const struct kern *k, int v); // whether v is computed element by element from loads
 
 // ---- kern_bound.c ----
-// Upper bound of the magnitude of finite values of v, without the rounding of sums; INFINITY: none.
+// Upper bound of the magnitude of finite elements of v, ignoring rounding of sums; INFINITY: no bound is known.
 double kern_bound(const struct kern *k, int v);
 
 // ---- kern_hidden.c ----
 enum { KERN_BOUNDS = 8 };
-struct kern_sum { // constant + sum stride[a] a + by times the value of a load
+struct kern_sum { // constant + sum over axes a of stride[a] * a + by * the value of a load
   int64_t constant, stride[KERN_AXES], by;
   int load; // a loop-invariant load, if `by` is not 0
 };
@@ -161,27 +162,27 @@ struct kern_keep { // x where the condition is 1, `scalar` where it is 0
   int x, condition;
   double scalar;
 };
-bool kern_is_keep(const struct kern *k, const struct kern_value *v, struct kern_keep *out); // in the form of the graph, or after the rule `select`
-struct kern_hidden { // root is an unmasked score if all of bound[] are at least 0, else a low constant
+bool kern_is_keep(const struct kern *k, const struct kern_value *v, struct kern_keep *out); // as kern_make builds it, or KERN_SELECT
+struct kern_hidden { // root: a masked score. It is `shown` if all of bound[] are at least 0, else a low constant
   int root, shown, nbounds;
-  bool loads; // some bound loads a number, or `more` exists: the mask of a row is known only at run time
-  int more;   // -1, or a load: in rows where it is not above 0, `added` of the mask changes nothing and may be replaced by 0
-  int added;
-  int condition; // of one step
-  axis_set axes; // axes of the conditions
+  bool loads;    // some bound contains a load: the mask is known only at run time
+  int more;      // -1, or a load: where it is not positive, `added` has no effect
+  int added;     // a second mask, which only some rows read
+  int condition; // the condition of one mask, as a value
+  axis_set axes; // axes of all conditions
   struct kern_sum bound[KERN_BOUNDS];
 };
-// Whether the loops of k have exactly one such value, and their results do not depend on iterations that it masks completely.
+// Whether the loops of k have exactly one masked score, and their results do not depend on iterations that it masks completely.
 bool kern_hides(const struct kern *k, struct kern_hidden *h);
 
 // ---- kern_tail.c ----
-// Appends a tail to k; the tail's axes are numbered after those of k, whose normal form is `head`. False if their axes do not match.
+// Appends the values of a tail to k. The tail's axes must be numbered after those of k. head: the normal form of k. False: axes do not match.
 bool kern_join_tail(struct kern *k, const struct kern *tail, const struct norm *head);
 
 // ---- kern_axes.c ----
-bool kern_rename(struct kern *k, int from, int to); // false if an access has both
+bool kern_rename(struct kern *k, int from, int to); // false if an access has different strides along both
 void kern_forget(struct kern *k, int axis);         // removes the axis
-void kern_join_axes(struct kern *k);                // joins axes, and numbers them without gaps
+void kern_join_axes(struct kern *k);                // joins axes and renumbers them without gaps
 
 // ---- kern_rule.c ----
 enum kern_rule {
@@ -198,7 +199,7 @@ bool kern_rule_find(const char *name, enum kern_rule *out);
 int kern_rewrite(struct kern *k, unsigned rules);
 
 // ---- kern_check.c, kern_print.c, kern_parse.c ----
-bool kern_check(const struct kern *k, char why[160]); // false with the reason
+bool kern_check(const struct kern *k, char why[160]); // false: not well formed; why says the reason
 void kern_print(const struct kern *k, struct str *out);
 int kern_parse(struct arena *mem, const char *text, struct kern *out, struct err *e);
 

@@ -1,4 +1,4 @@
-// Elementwise operators over double: the FLOAT column of ir/op.def, and kern_op.def's own.
+// Evaluates elementwise operators in double, from the FLOAT column of ir/op.def and the value column of kern_op.def.
 #include "kern/kern.h"
 #define NUM double
 #include "eval/real.h"
@@ -6,11 +6,12 @@
 #include <float.h>
 #include <math.h>
 
-// A product with c has a relative rounding error of 2^-24, and a fused c x - (c m) with equal x and m is that error. Its power of 2 is a factor of
-// all powers of a row, which a quotient by their sum cancels. From 2^128 on no such number exists.
+// GPUs compute c x - (c m) as one fused instruction, in which only c m is rounded, with a relative error of 2^-24. For x = m the result is that
+// error. 2 to the power of the error is then a factor of all exponentials of a row, and dividing by their sum cancels it. The factor must be finite:
+// below this limit the error is at most 2^6, and 2^(2^6) is finite.
 double kern_guard_limit(double c) { return fmin(0x1p30 / fabs(c), FLT_MAX); }
 
-// A product with a power of 2 is exact. This one is at most 1, so that no product overflows, or as large as a large c needs.
+// A power of 2 near c: products with it are exact. It is at most 1, so that no product overflows, but not below c / 32 for a large c.
 double kern_guard_power(double c)
 {
   const int e = ilogb(c);

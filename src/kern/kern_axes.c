@@ -1,7 +1,10 @@
-// Reduces the number of axes. Two axes that all accesses traverse together, one within the other, become one longer axis: rows of tiles and of
-// blocks, or a loop and the letters of its tile. Accesses along it get wider. Two axes of equal extent that no value has together may be unified,
-// because a reduced axis is only a name within its reduction. A dimension that one part of the graph sums over and another then traverses, as in a
-// norm whose data come by two iterators, is then read once. And unrelated results are not computed for every element of each other.
+// Reduces the number of axes, in two ways:
+//
+//   merge    Two axes that every access traverses as digits of one index become one axis: rows within a tile and tiles, or letters and their loop.
+//            The longer axis allows wider accesses.
+//   rename   Two axes of equal extent that no value has together become the same axis. In a norm that reads its data by two iterators, one part sums
+//            over a dimension and another traverses it; with one axis for both, the data are read once. Unrelated results share axes too: otherwise
+//            one would be computed for each element of the other.
 #include "kern/kern.h"
 
 #include <string.h>
@@ -12,7 +15,7 @@ static bool nested(const struct kern_access *x, int slow, int fast, int64_t exte
   return x->stride[slow] == x->stride[fast] * extent && x->rank[slow] == x->rank[fast] * extent;
 }
 
-// Whether everything depends on the two axes only through slow * extent of fast + fast.
+// Whether all values and accesses depend on the two axes only through slow * extent[fast] + fast.
 static bool together(const struct kern *k, int slow, int fast)
 {
   for (int i = 0; i < k->nvalues; i++) {
@@ -112,7 +115,7 @@ static bool contiguous(const struct kern *k, int a)
   return false;
 }
 
-// Prefers similar axes: both contiguous somewhere, or neither.
+// Renames one axis. Prefers pairs of which both are contiguous in some access, or neither.
 static bool rename_one(struct kern *k)
 {
   for (int any = 0; any < 2; any++)
@@ -126,7 +129,7 @@ static bool rename_one(struct kern *k)
   return false;
 }
 
-// ---- what is needed ----
+// ---- all axes ----
 
 static void forget_unused(struct kern *k)
 {
@@ -164,6 +167,6 @@ void kern_join_axes(struct kern *k)
   while (merge_one(k)) {
   }
   number(k);
-  k->letters = k->loops = 0; // axes are what they come to
+  k->letters = k->loops = 0; // a joined axis may be of several kinds
   kern_live(k);
 }

@@ -1,10 +1,10 @@
-// Bounds of values: the largest magnitude of the finite numbers that a value can have. Constants and the types of loads give bounds. Infinities and
-// NaN may occur besides; if an operator makes a finite number of one, as tanh does, the bound includes it.
+// Bounds of values: the largest magnitude of a value's finite elements. Constants and the types of loads give bounds. Elements may also be infinite
+// or NaN. If an operator maps one of these to a finite number, as tanh does, the bound includes that number.
 #include "kern/kern.h"
 
 #include <math.h>
 
-// The result for operands at their bounds, which may be infinite, bounds the results between; infinities and NaN are handled separately.
+// The operators with these flags have their largest magnitude at the bounds of the operands. Infinities and NaN as operands are tried too.
 static double of_map(const struct kern_value *v, const double *bound)
 {
   enum { BOUNDS = 2, POINTS = 5 };

@@ -1,4 +1,5 @@
-// Checks that a kernel is well-formed: operands come first, axes are those of the operators, and accesses stay within their buffers.
+// Checks that a kernel is well formed: an operand precedes its readers, the axes of a value follow from its operands, and accesses stay in their
+// buffers.
 #include "kern/kern.h"
 
 struct kern_checking {

@@ -1,18 +1,18 @@
-// Data-dependent indices. A gather reads a value at an index, which is another value. If the value is computed element by element, each of its
-// loads becomes a load at that index (KERN_CHOSEN). An update stores a value at an index (KERN_PLACED). The results of topk
-// (KERN_TOP, KERN_TOP_AT) have no axis for the number of the chosen element. Their stores have a stride for it.
+// Data-dependent indices. A gather selects elements of a value by an index, which is another value. If the first value is computed element by
+// element, each of its loads becomes a load at that index (KERN_CHOSEN). An update stores a value at an index (KERN_PLACED). The results of topk
+// (KERN_TOP, KERN_TOP_AT) have no axis for the position among the selected elements; their stores have a stride for it.
 #include "kern/kern_parts.h"
 
 struct kern_choosing {
   struct kern_making *m;
-  axis_set axes; // of the dimension
+  axis_set axes; // axes of the indexed dimension
   int naxes, axis[MAX_FACTORS], index;
   int *made; // for each value: its replacement, + 1
   bool failed;
 };
 
-// Adds an index to the access, which limits it even if the dimension has one element. False if the dimension's axes, slowest first, are not digits of
-// one number in memory.
+// Replaces the dimension's axes, slowest first, by an index in the access. Even an index into one element is checked against its limit. False if the
+// dimension does not have one stride in memory.
 static bool add_index(const struct kern *k, struct kern_access *a, int n, const int *axis)
 {
   int64_t stride = 0, below = 1;
@@ -93,7 +93,7 @@ bool kern_part_topk(struct kern_making *m, enum kern_kind kind, int v, const str
 bool kern_part_top(struct kern_making *m, int v, const struct norm_dim *d, struct kern_access at)
 {
   const struct kern_choosing c = choosing(m, d, v);
-  if (v < 0 || !kern_tops(&m->k->v[v])) return kern_part_store(m, v, at); // of a single element
+  if (v < 0 || !kern_tops(&m->k->v[v])) return kern_part_store(m, v, at); // topk of a single element
   if (!add_index(m->k, &at, c.naxes, c.axis) || kern_strided(m->k, &at) & ~m->k->v[v].axes) return false;
   return kern_part_store(m, v, at);
 }

@@ -1,6 +1,6 @@
-// Iterations of a loop that a condition on indices masks completely; kern.h says when they may be skipped. A masked score is a constant so low that
-// its exponential is 0 relative to any unmasked score, and each row has an unmasked one. So masked iterations add 0 to sums and leave maxima
-// unchanged. Conditions may load numbers. The caller must know whether these are integers, and the kernel must check that each row has an unmasked
+// Finds loop iterations that a condition on indices masks completely, so that they may be skipped. A masked score is a constant so low that its
+// exponential relative to any unmasked score is 0. If each row has an unmasked score, masked iterations add 0 to sums and leave maxima unchanged.
+// A condition may contain a loaded number. Then the caller must know that it is an integer, and the kernel must check that each row has an unmasked
 // score.
 #include "kern/kern.h"
 
@@ -10,7 +10,7 @@
 enum { MOST_DEPTH = 24 };
 static const double LOWEST_SHOWN = -1e4; // a masked score is at most this
 
-enum hidden_class { ANY, LOW, ZERO, TOP }; // values while everything is masked: any; very low; 0. TOP: a maximum of scores
+enum hidden_class { ANY, LOW, ZERO, TOP }; // values in a masked iteration: any; very low; 0. TOP: a maximum over iterations
 
 static bool whole(double x) { return x >= -0x1p40 && x <= 0x1p40 && x <= rint(x) && x >= rint(x); }
 
@@ -47,7 +47,7 @@ static bool sum_of(const struct kern *k, int v, int depth, struct kern_sum *out)
   return *out = in[0], add(out, x->op == OP_ADD ? 1 : -1, &in[1]), true;
 }
 
-// y - x - least >= 0
+// Adds the bound y - x - least >= 0.
 static bool add_bound(struct kern_hidden *h, const struct kern_sum *x, const struct kern_sum *y, int64_t least)
 {
   if (h->nbounds == KERN_BOUNDS || (x->by && y->by)) return false;
@@ -66,7 +66,7 @@ static bool bounds_of(const struct kern *k, int c, int depth, struct kern_hidden
   return add_bound(h, &x, &y, v->op == OP_LESS) && (v->op != OP_EQUAL || add_bound(h, &y, &x, 0));
 }
 
-// Adds the bounds of the condition, or none.
+// Adds all bounds of the condition, or none if it is not a conjunction of bounds.
 static bool bounds_with(const struct kern *k, int c, struct kern_hidden *h)
 {
   const int before = h->nbounds;
@@ -83,7 +83,7 @@ static int64_t least(const struct kern *k, const struct kern_sum *s, axis_set ax
   return r;
 }
 
-// The number of keys if they take all integers from 0 on, else 0.
+// The number of values of the sum over these axes, if they are all integers from 0 on; else 0.
 static int64_t dense(const struct kern *k, const struct kern_sum *s, axis_set keys)
 {
   int64_t n = 1;
@@ -103,7 +103,7 @@ static axis_set axes_of(const struct kern *k, const struct kern_sum *s, axis_set
   return r;
 }
 
-// sign: of the keys in s, which are those of `like` or their negatives; 0: neither.
+// 1 if s and `like` have the same strides along the keys, -1 if they are opposite, else 0.
 static int sign_of(const struct kern *k, const struct kern_sum *s, const struct kern_sum *like, axis_set keys)
 {
   int sign = 0;
@@ -145,9 +145,9 @@ static bool reaches(const struct kern *k, const struct kern_hidden *h, axis_set 
   return true;
 }
 
-// ---- values while everything is masked ----
+// ---- values in a masked iteration ----
 
-// Whether v keeps x where a condition is 1, and is low elsewhere.
+// Whether v is x where a condition is 1, and a low constant elsewhere.
 static bool is_root(const struct kern *k, int v, struct kern_hidden *h)
 {
   struct kern_keep keep;
@@ -167,7 +167,7 @@ static enum hidden_class of_map(const struct kern *k, const struct kern_value *v
   if (v->op == OP_MUL_SCALAR) return x == LOW && v->a.scalar < 1 ? ANY : x;
   if (v->op == OP_MAXIMUM && is_number(&k->v[v->in[1]])) return x;
   if (v->op == OP_SUB && x == LOW && y == TOP) return LOW;
-  if (v->op == OP_ADD && (x == LOW || y == LOW)) return LOW; // a mask and a score
+  if (v->op == OP_ADD && (x == LOW || y == LOW)) return LOW; // a mask that is added to a score
   return exponential && x == LOW ? ZERO : ANY;
 }
 
@@ -181,7 +181,7 @@ static enum hidden_class class_of(const struct kern *k, const struct kern_value 
   return v->kind == KERN_PRODUCT && (x == ZERO || c[v->in[1]] == ZERO) ? ZERO : ANY;
 }
 
-// Whether the loop's results do not depend on masked iterations.
+// Whether the result of v, if it is reduced over the loop, does not depend on masked iterations.
 static bool leaves(const struct kern *k, const struct kern_value *v, const enum hidden_class *c)
 {
   if (!(v->folded & k->loops)) return true;
@@ -190,7 +190,7 @@ static bool leaves(const struct kern *k, const struct kern_value *v, const enum 
   return v->kind != KERN_PROD && c[v->in[0]] == ZERO;
 }
 
-// Takes the root v: the only one, or one that encloses the previous one, which nothing else reads.
+// Makes v the root. There may be one previous root, if v masks it once more and nothing else reads it.
 static bool take_root(const struct kern *k, int v, const struct kern_hidden *here, struct kern_hidden *h)
 {
   bool around = h->root >= 0 && here->shown == h->root && k->v[h->root].uses == 1;
@@ -200,7 +200,7 @@ static bool take_root(const struct kern *k, int v, const struct kern_hidden *her
   return true;
 }
 
-// A load for each row compared with a number: `than` minus it, or it minus `than`.
+// The loop-invariant load that v compares with the constant `than`, as load > than (above) or load < than; -1: v is something else.
 static int compared(const struct kern *k, int v, double than, bool above)
 {
   const struct kern_value *x = &k->v[v], *c = x->nin > 1 ? &k->v[x->in[!above]] : x;
@@ -208,7 +208,7 @@ static int compared(const struct kern *k, int v, double than, bool above)
   return is && is_fixed_load(k, x->in[above]) ? x->in[above] : -1;
 }
 
-// The root's only reader if that is a sum; -1: it is not.
+// The only reader of the root, if that is an addition; else -1.
 static int sum_with(const struct kern *k, int root)
 {
   for (int v = root + 1; v < k->nvalues && k->v[root].uses == 1; v++) {
@@ -218,7 +218,8 @@ static int sum_with(const struct kern *k, int root)
   return -1;
 }
 
-// A mask that is read in some rows only: added numbers, 0 in other rows; or a condition, 1 there. In those rows the value is the score.
+// Finds a second mask, which only rows with a positive load (`more`) have: it is added to the root, or it is one more condition. Then `shown` becomes
+// the score without both masks.
 static void take_rows(const struct kern *k, struct kern_hidden *h)
 {
   const struct kern_value *m = &k->v[h->shown];

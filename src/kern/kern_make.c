@@ -1,11 +1,11 @@
-// Normal form -> values. Letters, grid axes and loop axes all become axes: an accumulator is a sum over loop axes, a reduction one over letters. A
-// running accumulator has two values: that of each iteration, for readers in the loop, and the last one, for readers after it.
+// Normal form -> values. Letters, grid axes and loop axes all become axes. A reduction is a sum over letters, an accumulator a sum over loop axes. A
+// running accumulator has two values: one of each iteration, for readers in the loop, and the final one, for readers after the loop.
 #include "base/order.h"
 #include "kern/kern_parts.h"
 
 #include <string.h>
 
-enum { INSIDE, LAST }; // the loop, or after it
+enum { INSIDE, LAST }; // values in the loop; values after it
 
 static int cannot(struct kern_making *m, const struct node *n, const char *what)
 {
@@ -16,7 +16,7 @@ static int grid_axis(const struct kern_making *m, int i) { return m->first + m->
 static int loop_axis(const struct kern_making *m, int i) { return grid_axis(m, m->n->block->ngrid) + i; }
 static axis_set letters_of(const struct kern_making *m, uint32_t has) { return (axis_set)has << m->first; }
 
-// The axes of a loop axis: itself, or its letters in a tensor that joins its parts.
+// The axes that stand for loop axis i: letters, if an accumulator joins the parts of its iterations, else the loop axis itself.
 static axis_set axes_of_loop(const struct kern_making *m, int i)
 {
   axis_set s = 0;
@@ -25,7 +25,7 @@ static axis_set axes_of_loop(const struct kern_making *m, int i)
   return s ? s : m->n->block->loop[i] > 1 ? AXIS(loop_axis(m, i)) : 0;
 }
 
-// An accumulator runs over the loop axes that it does not join.
+// The loop axes that an accumulator reduces over: all whose parts it does not join.
 static axis_set loop_axes(const struct kern_making *m, const struct node *n)
 {
   axis_set s = 0;
@@ -131,7 +131,7 @@ static int contraction(struct kern_making *m, const struct node *n)
 
 // ---- parts ----
 
-// The letters of dimension dim that only `with` has, slowest first: the number of the part.
+// The letters of dimension dim that only `with` has, slowest first. Together they are the number of a part.
 static int part_letters(const struct kern_making *m, int with, int without, int dim, int letter[MAX_FACTORS])
 {
   const struct norm_dim *d = &m->n->t[with].dim[dim];
@@ -162,7 +162,8 @@ static int concat(struct kern_making *m, const struct node *n)
   return *out = kern_joined(m, m->first + letter[0], n->nin, part), OK;
 }
 
-// The axes of split's parts in a kernel without loops. Operators before the split then work part by part too, and nothing is read twice.
+// The axes that number the parts of splits, in a kernel without loops. Operators before the split then work on single parts too, so each element is
+// read once.
 static axis_set parted_axes(const struct kern_making *m)
 {
   axis_set s = 0;
@@ -196,7 +197,7 @@ static int gather(struct kern_making *m, const struct node *n)
   return fits ? OK : cannot(m, n, "chooses of what is no tensor in memory");
 }
 
-// An update is done by its save, and the results of topk are stored one after the other.
+// An update is computed by its save. The results of topk are stored one after the other.
 static int save(struct kern_making *m, const struct node *n)
 {
   const struct node *maker = &m->n->block->nodes[m->n->block->tensors[m->n->t[n->in[0]].root].node];
@@ -210,7 +211,7 @@ static int save(struct kern_making *m, const struct node *n)
   return fits ? OK : cannot(m, maker, "writes parts, or along no stride");
 }
 
-// Computes, with x and a condition c: mask(x, c) + scalar - scalar c.
+// keep(x, c) = mask(x, c) + (scalar - scalar c).
 static int keep(struct kern_making *m, const struct node *n)
 {
   int x = value(m, n->in[0]), c = value(m, n->in[1]);
@@ -270,7 +271,7 @@ static void axes(struct kern_making *m)
   k->naxes = loop_axis(m, n->block->nloop);
 }
 
-// The results of topk end the kernel: they have no axis for the number of the selected element.
+// Only saves may read results of topk, which have no axis for the position among the selected elements.
 static int only_saved(struct kern_making *m)
 {
   for (int i = 0; i < m->k->nvalues; i++)

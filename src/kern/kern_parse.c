@@ -1,11 +1,11 @@
-// Text -> kernels (kern_print.c says how the text is). Values are as they are written: equal ones stay apart.
+// Text -> kernels (kern_print.c describes the text). Equal values are not merged.
 #include "kern/kern_text.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-// limits of an offset and of an extent: a sum of 64 of their products fits an integer
+// largest offset or stride, and largest extent: the sum over 64 axes of stride * extent fits into int64_t
 static const int64_t KERN_FAR = 1ll << 32, KERN_LONG = 1ll << 24;
 
 struct kern_reading {

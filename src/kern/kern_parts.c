@@ -1,4 +1,4 @@
-// Parts of values (kern_parts.h).
+// Operations on values in parts (kern_parts.h).
 #include "kern/kern_parts.h"
 
 static const struct kern_part *parts_of(const struct kern_making *m, int v) { return v < 0 ? &m->parts[-v - 1] : NULL; }
@@ -14,7 +14,7 @@ int kern_joined(struct kern_making *m, int axis, int n, const int *part)
 static int at_index(struct kern_making *m, int v, int axis, int64_t index, int *made)
 {
   if (v < 0) {
-    struct kern_part p = *parts_of(m, v); // a copy, as joining may move the list
+    struct kern_part p = *parts_of(m, v); // a copy, because kern_joined may reallocate the list
     if (p.axis == axis) return p.part[index];
     for (int k = 0; k < p.n; k++) p.part[k] = at_index(m, p.part[k], axis, index, made);
     return kern_joined(m, p.axis, p.n, p.part);
@@ -49,7 +49,7 @@ int kern_part_map(struct kern_making *m, int op, int x, int y, const struct attr
   return kern_joined(m, p.axis, p.n, p.part);
 }
 
-// Reduces over the parts with the operation of the kind.
+// Combines the parts by the operation of this kind of reduction.
 static int all_parts(struct kern_making *m, enum kern_kind kind, const struct kern_part *p)
 {
   const enum op op = kern_kinds[kind].flags & KERN_LARGEST ? OP_MAXIMUM : kind == KERN_PROD ? OP_MUL : OP_ADD;
@@ -65,7 +65,7 @@ int kern_part_fold(struct kern_making *m, enum kern_kind kind, int x, int y, axi
   if (x >= 0 && (!two || y >= 0)) return kern_add(m->k, v);
   struct kern_part p = *parts_of(m, x < 0 ? x : y);
   const bool whole = !(over >> p.axis & 1);
-  if (!whole && !two) { // a reduction over all parts: first over the parts, so that threads reduce once
+  if (!whole && !two) { // combines the parts first, so that threads reduce only once
     const int all = all_parts(m, kind, &p);
     return over == AXIS(p.axis) ? all : kern_part_fold(m, kind, all, -1, over & ~AXIS(p.axis));
   }

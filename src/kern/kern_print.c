@@ -1,14 +1,14 @@
-// Kernels as text, which kern_parse.c reads:
+// Prints kernels as text that kern_parse.c reads:
 //
 //   kern {
 //     letters a0=8 a1=64          extents of axes; letters, grid axes and loop axes each have a line
 //     v0 = load f16 t1[512] + 0 + a0*64 + a1*1
 //     v1 = exp2(1.44) v0
 //     v2 = sum{a1} v1
-//     v3 = product{a1}{a0} v1 v0  what is summed; what goes along
+//     v3 = product{a1}{a0} v1 v0  {summed axes}{batch axes}
 //     v4 = spread{a0,a1} v2
 //     v5 = chosen f16 t1[512] + 0 + a1*1 + at0*64 < 8 v0    at index v0 from 0 to 7
-//     v6 = placed v5 v0                                     stored at index v0, as the save says
+//     v6 = placed v5 v0                                     stored at index v0; the save has the stride
 //     save v4 f16 t3[512] + 0 + a0*64 + a1*1
 //   }
 #include "kern/kern_text.h"

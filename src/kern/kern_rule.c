@@ -1,4 +1,5 @@
-// Applies rules. A rule is applied to the values in order and makes a new list, repeatedly, until no rule changes anything. `select` comes once, last.
+// Applies rules. A rule sees the values in order and builds a new list. All rules are applied in turn until none changes anything. Then `select` is
+// applied once.
 #include "kern/kern_rule.h"
 
 #include <string.h>
@@ -23,12 +24,12 @@ bool kern_rule_find(const char *name, enum kern_rule *out)
   return false;
 }
 
-struct kern_room { // for values
+struct kern_room { // memory for a list of values
   struct kern_value *v;
   int cap;
 };
 
-// The number of changes by the rule. Unused values are removed. The new list is made in `spare`, which the old one becomes.
+// Applies one rule and removes unused values. Returns the number of changes. The new list is built in `spare`, which receives the old one.
 static int apply(struct kern *k, enum kern_rule rule, struct kern_room *spare)
 {
   struct kern next = *k;

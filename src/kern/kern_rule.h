@@ -1,10 +1,10 @@
-// Inside the rules (rule.def).
+// Shared by the rules (rule.def).
 #ifndef MICA_KERN_RULE_H
 #define MICA_KERN_RULE_H
 
 #include "kern/kern.h"
 
-// A value whose operands are already in k. True: the rule has made *out, in k, instead of it; false: it stays.
+// Rewrites a value whose operands are already in k. True: *out, a value of k, replaces it. False: the value stays.
 typedef bool kern_rewriter(struct kern *k, const struct kern_value *v, int *out);
 #define RULE(id, name, condition, doc) kern_rewriter rule_##name;
 #include "kern/rule.def"

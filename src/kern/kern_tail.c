@@ -1,6 +1,6 @@
-// Combines a kernel and its tail, the kernel that reads its result, into one list of values. Axes of the tail and of the head both step through
-// dimensions of that result; along each dimension, the tail's axes correspond to the head's. The tail's other reads and saves are expressed by the
-// head's axes: a uniform stride along a dimension becomes proportional strides of the head's axes that form it. Other axes belong to the tail alone.
+// Combines a kernel (the head) and its tail, the kernel that reads its result, into one list of values. Axes of both step through the dimensions of
+// that result. So along each dimension, the head's axes replace the tail's. Other reads and saves of the tail are expressed by them too: a
+// uniform stride along a dimension becomes proportional strides of the head's axes. Axes that do not step through the result are the tail's alone.
 #include "kern/kern.h"
 
 enum { SETS = 4 };
@@ -8,12 +8,12 @@ struct kern_tailing {
   struct kern *k;            // the head; receives both
   const struct kern *t;      // the tail, whose axes are numbered after the head's
   int nhead;                 // number of axes of the head
-  const struct shape *shape; // of the result
+  const struct shape *shape; // shape of the result
   int64_t stride[MAX_DIMS];
-  int64_t at[KERN_AXES];          // strides of all axes through it; 0: the axis does not step through it
+  int64_t at[KERN_AXES];          // stride of each axis in the result; 0: the axis does not step through it
   axis_set along[MAX_DIMS];       // the head's axes along a dimension
-  axis_set tails[MAX_DIMS][SETS]; // the tail's axes, for each load
-  int *to;                        // for each value of the tail
+  axis_set tails[MAX_DIMS][SETS]; // the tail's axes along it; loads may differ
+  int *to;                        // for each value of the tail: its number in k
 };
 
 // Records how an access steps through the result; false if another access does so differently.
@@ -45,7 +45,7 @@ static int dim_of(const struct kern_tailing *x, int axis)
   return -1;
 }
 
-// Requires that an access covers every dimension exactly once. Records its axes along each; loads of the tail may have different ones.
+// Checks that an access covers every dimension exactly once, and records its axes along each. Loads of the tail may differ in these axes.
 static bool covers(struct kern_tailing *x, const struct kern_access *a, bool tail)
 {
   axis_set own[MAX_DIMS] = {0};
@@ -68,7 +68,7 @@ static bool covers(struct kern_tailing *x, const struct kern_access *a, bool tai
   return true;
 }
 
-// The tail's axes in terms of both; false if they are not those of one load along a dimension.
+// Replaces the tail's axes in s by the head's. False if s has only some of the axes of a load along a dimension.
 static bool translate(const struct kern_tailing *x, axis_set s, axis_set *out)
 {
   *out = 0;
@@ -88,7 +88,7 @@ static bool translate(const struct kern_tailing *x, axis_set s, axis_set *out)
 
 static bool restate(const struct kern_tailing *x, const struct kern_access *from, struct kern_access *out)
 {
-  int64_t stride[MAX_DIMS] = {0}, per[MAX_DIMS] = {0}; // for each dimension: this stride for that many elements of the result
+  int64_t stride[MAX_DIMS] = {0}, per[MAX_DIMS] = {0}; // for each dimension: the access moves by `stride` for each `per` elements of the result
   *out = *from;
   for (int i = x->nhead; i < x->t->naxes; i++) {
     int d = dim_of(x, i);

@@ -1,4 +1,4 @@
-// Inside kern_print.c and kern_parse.c: the words of the text form.
+// The keywords of the text form, shared by kern_print.c and kern_parse.c.
 #ifndef MICA_KERN_TEXT_H
 #define MICA_KERN_TEXT_H
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { // flags as kern_kind.def has them
+enum { // short names of flags, for kern_kind.def
 #define X(id) id = KERN_##id,
   KERN_FLAGS(X)
 #undef X
@@ -79,7 +79,7 @@ static int put(struct kern *k, struct kern_value v)
   return k->nvalues - 1;
 }
 
-// Axes that the operand lacks do not change a maximum, multiply a sum, and become an exponent of a product.
+// Reduces over axes. Over an axis that the operand lacks, a sum is a multiplication by the extent, a product a power, and a maximum its operand.
 static int reduced(struct kern *k, struct kern_value v)
 {
   axis_set real = v.folded & operands(k, &v), rest = v.folded & ~real;
@@ -91,7 +91,7 @@ static int reduced(struct kern *k, struct kern_value v)
   return v.kind == KERN_SUM || v.kind == KERN_PRODUCT ? kern_scaled(k, x, times, v.about) : x;
 }
 
-// Without a loop there is one iteration: the maximum is final, and its change is 0.
+// Without a loop there is one iteration: the running maximum is its operand, and its change is 0.
 static int running(struct kern *k, struct kern_value v)
 {
   bool once = !(v.folded & k->loops);

@@ -1,6 +1,6 @@
-// The rule `limit`. A running maximum starts at the lowest number of fp32, so that a part that is -inf everywhere has a finite one
-// (plan/stable_rule.c). Products with that number overflow. If all finite numbers of the maximum are small, a smaller limit has the same effect: in a
-// row that is -inf everywhere, exponentials of differences to either limit are 0, and a small finite number minus a limit has the exponential inf.
+// The rule `limit`. A running maximum starts at the lowest number of fp32, so that it is finite even for a part that is -inf everywhere
+// (plan/stable_rule.c). Products with that number overflow. If all finite scores are small, -2^100 has the same effect. For either limit m and a
+// score x, exp(x - m) is 0 if x is -inf, and inf if x is finite.
 #include "kern/kern_rule.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@ static const double LOWEST = -0x1p100, SMALL = 0x1p99;
 
 static bool is_small(const struct kern *k, int x) { return kern_bound(k, x) < SMALL; }
 
-// The limit of a maximum with a lower constant than that; 0: v is not one.
+// If v is a maximum with a constant below LOWEST: that constant; else 0.
 static double limit_of(const struct kern *k, const struct kern_value *v)
 {
   if (!kern_is_map(v, OP_MAXIMUM) || k->v[v->in[1]].kind != KERN_CONST) return 0;
@@ -17,11 +17,11 @@ static double limit_of(const struct kern *k, const struct kern_value *v)
   return isfinite(c) && c < LOWEST ? c : 0;
 }
 
-enum reading { OTHER, LIMITED, LESS }; // of a value: independent of limits; a limited maximum; a difference to such a maximum
+enum reading { OTHER, LIMITED, LESS }; // independent of limits; a limited maximum; a number minus such a maximum
 
 static bool is_exponential(const struct kern_value *v) { return kern_is_map(v, OP_EXP) || (kern_is_map(v, KERN_EXP2) && v->a.scalar >= 1); }
 
-// Whether v may read limited maxima, or differences to them. *out: its class then.
+// Whether v may read values of these classes. *out: the class of v.
 static bool reads(const struct kern *k, const struct kern_value *v, const enum reading *r, enum reading *out)
 {
   const enum reading x = r[v->in[0]], y = v->nin > 1 ? r[v->in[1]] : OTHER;
@@ -34,7 +34,7 @@ static bool reads(const struct kern *k, const struct kern_value *v, const enum r
   return x == LESS && is_exponential(v);
 }
 
-// Whether only exponentials of differences read the limited maxima.
+// Whether limited maxima affect saved values only through exponentials of differences.
 bool rule_may_limit(const struct kern *k)
 {
   enum reading *r = NEWS(k->mem, enum reading, k->nvalues + 1);

@@ -1,10 +1,10 @@
-// Rules of elementwise operators.
+// Rules for elementwise operators.
 #include "kern/kern_rule.h"
 
 #include <float.h>
 #include <math.h>
 
-// One instruction instead of a rounded root and a reciprocal.
+// One instruction replaces a square root and a division.
 bool rule_rsqrt(struct kern *k, const struct kern_value *v, int *out)
 {
   if (!kern_is_map(v, OP_DIV) || !kern_is_map(&k->v[v->in[1]], OP_SQRT)) return false;
@@ -12,14 +12,14 @@ bool rule_rsqrt(struct kern *k, const struct kern_value *v, int *out)
   return *out = kern_map(k, OP_MUL, NULL, v->in[0], root, v->about), true;
 }
 
-// Whether y has only letters of x, but not all.
+// Whether the letters of y are some, but not all, of those of x.
 static bool fewer(const struct kern *k, int y, int x)
 {
   axis_set of_y = k->v[y].axes & k->letters, of_x = k->v[x].axes & k->letters;
   return of_y != of_x && !(of_y & ~of_x);
 }
 
-// One reciprocal for each y, and products: divisions are slow.
+// Computes one reciprocal for each y, because divisions are slow.
 bool rule_reciprocal(struct kern *k, const struct kern_value *v, int *out)
 {
   if (!kern_is_map(v, OP_DIV) || !fewer(k, v->in[1], v->in[0]) || k->v[v->in[1]].kind == KERN_CONST) return false;
@@ -37,7 +37,7 @@ bool rule_exp2(struct kern *k, const struct kern_value *v, int *out)
 // Whether no finite x overflows when multiplied by c. The margin is for sums, each step of which may round up by 2^-24.
 static bool stays_finite(const struct kern *k, int x, double c) { return kern_bound(k, x) * fabs(c) < 0x1p120; }
 
-// Whether m times c is a maximum that overflows in a row of -inf only, because of its lower limit.
+// Whether m is a maximum with a lower limit, and c m overflows only if m is that limit: in a row where all scores are -inf.
 static bool overflows_below(const struct kern *k, int m, double c)
 {
   while (k->v[m].kind == KERN_MAX || k->v[m].kind == KERN_RUN_MAX) m = k->v[m].in[0];
@@ -46,7 +46,7 @@ static bool overflows_below(const struct kern *k, int m, double c)
          stays_finite(k, v->in[0], c);
 }
 
-// c m if it is finite for every finite m; -1: it may overflow.
+// c m, limited so that it is finite for every finite m; -1: it may overflow.
 static int multiplied(struct kern *k, int m, double c, int about)
 {
   const bool finite = stays_finite(k, m, c);
@@ -55,8 +55,9 @@ static int multiplied(struct kern *k, int m, double c, int about)
   return finite ? less : kern_map(k, OP_MAXIMUM, NULL, less, kern_const(k, -(double)FLT_MAX, about), about);
 }
 
-// Different numbers for which the guard is a power of 2 differ by at least 2^5 after it, so their powers are 0 and 1 for either factor. If no product
-// with c overflows, the factor is c itself: products of infinities and NaN are the same with c and with that power.
+// If no product with c overflows, the factor is c itself. Otherwise it is guard(c) m, a power of 2 for large m (kern_guard_limit). For such m, and c
+// below 2, different products with it differ by at least 2^5, so the exponential is close to 0 or 1, as with c. Infinities and NaN give the same
+// results with both factors.
 bool rule_difference(struct kern *k, const struct kern_value *v, int *out)
 {
   if (!kern_is_map(v, KERN_EXP2) || !kern_is_map(&k->v[v->in[0]], OP_SUB)) return false;
@@ -75,7 +76,7 @@ bool rule_difference(struct kern *k, const struct kern_value *v, int *out)
 
 static bool is_const(const struct kern *k, int v, double *c) { return k->v[v].kind == KERN_CONST && (*c = k->v[v].a.scalar, true); }
 
-// Turns a constant operand into an attribute.
+// Turns a binary operator with a constant operand into an operator with an attribute.
 static bool by_constant(struct kern *k, const struct kern_value *v, int *out)
 {
   double c;
@@ -88,7 +89,7 @@ static bool by_constant(struct kern *k, const struct kern_value *v, int *out)
   return *out = c == 0 ? x : kern_map(k, OP_ADD_SCALAR, &a, x, -1, v->about), true;
 }
 
-// (d x) y with fewer axes in y: x (d y).
+// (d x) y becomes x (d y) if y has fewer axes.
 static bool of_fewer(struct kern *k, const struct kern_value *v, int *out)
 {
   for (int i = 0; i < 2 && v->op == OP_MUL; i++) {
@@ -99,7 +100,7 @@ static bool of_fewer(struct kern *k, const struct kern_value *v, int *out)
   return false;
 }
 
-// c (d x), c + (d + x), c (-x); 2^(c (d x)).
+// Joins the constants of c (d x), c + (d + x), c (-x) and 2^(c (d x)).
 static bool of_scaled(struct kern *k, const struct kern_value *v, int *out)
 {
   const struct kern_value *x = &k->v[v->in[0]];

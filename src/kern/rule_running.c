@@ -1,11 +1,15 @@
-// Running maxima become final ones. Softmax over a loop takes exp(s - m) with the maximum m so far, and rescales its sums when m changes. This equals
-// exp(s - m) with the final m under two conditions. Every value of an iteration that depends on m is a power of exp(m) times a factor free of m.
-// Every accumulator of such a value is rescaled by the same power. The rule checks this by computing the power of each value.
+// Running maxima become final ones. Softmax over a loop computes exp(s - m) with the maximum m so far, and rescales its sums when m changes. The
+// result equals that of exp(s - m) with the final m under two conditions:
+//
+//   - In an iteration, each value that depends on m is a power of exp(m) times a factor that does not depend on m.
+//   - Each accumulator of such a value is rescaled by the same power.
+//
+// The rule computes the power of each value to check both.
 #include "kern/kern_rule.h"
 
-struct power {                    // x = rest + add m, x = rest exp(deg m), or x = moved times m's change; of maximum `of`
-  int of;                         // the value whose maximum it is; -1: independent of any
-  double add, deg, moved, factor; // factor: exp(factor times the maximum's change)
+struct power {                    // x = rest + add * m, or rest * exp(deg * m), or moved * (the change of m); rest is free of m
+  int of;                         // m is the running maximum of this value; -1: x depends on no maximum
+  double add, deg, moved, factor; // factor: x = exp(factor * (the change of m))
 };
 static const struct power FREE = {.of = -1};
 
@@ -38,7 +42,7 @@ static bool two(int op, struct power x, struct power y, struct power *out)
   return *out = settled(p), true;
 }
 
-// The operator's effect on the power.
+// The factor by which a unary operator multiplies the power.
 static double times(const struct kern_value *v)
 {
   return v->op == OP_NEG ? -1 : v->op == OP_MUL_SCALAR ? v->a.scalar : v->op == OP_SQUARE ? 2 : v->op == OP_SQRT ? 0.5 : -0.5;
@@ -65,7 +69,7 @@ static bool one(const struct kern_value *v, struct power x, struct power *out)
   return *out = settled(p), true;
 }
 
-// A reduction over letters keeps the power if the maximum does not have them.
+// A sum over letters keeps the power if m does not have these letters.
 static bool summed(const struct kern *k, const struct kern_value *v, struct power x)
 {
   return is_free(&x) || (only_deg(&x) && !(v->folded & ~k->loops & k->v[x.of].axes));
@@ -73,7 +77,7 @@ static bool summed(const struct kern *k, const struct kern_value *v, struct powe
 
 static bool rescaled(const struct kern *k, const struct kern_value *v, struct power x, struct power f)
 {
-  if (is_free(&f) || is_free(&x)) return false; // no rescaling by a maximum
+  if (is_free(&f) || is_free(&x)) return false; // not rescaled by a change of m
   return x.of == f.of && f.factor != 0 && f.deg == 0 && x.deg == -f.factor && summed(k, v, x);
 }
 

@@ -1,8 +1,8 @@
-// Scans. A cumulative sum is the product with a triangle of ones, which is a condition on two indices: x[k] (k <= n), summed over k. The value at n
-// is the sum of x[0] to x[n]. So x is accessed along n instead of k, and nothing is multiplied.
+// The rule `scan`. A cumulative sum is written as a product with a triangle of ones: x[k] (k <= n), summed over k. Its element n is the prefix sum of
+// x[0] to x[n]. The rule makes it a scan of x along n, without multiplications.
 #include "kern/kern_rule.h"
 
-// The axis whose index the value is; -1: none.
+// The axis of which the value is the index; -1: none.
 static int index_axis(const struct kern *k, int v)
 {
   const struct kern_value *x = &k->v[v];
@@ -11,7 +11,7 @@ static int index_axis(const struct kern *k, int v)
   return x->at.stride[a] == 1 ? a : -1;
 }
 
-// The value with another axis instead of `from`; -1: it already has that one. done: for each value, its replacement, or -1.
+// The value with axis `to` instead of `from`; -1: impossible. done: for each value, its replacement, or -1.
 static int walked(struct kern *k, int v, int from, int to, int *done)
 {
   struct kern_value x = k->v[v];

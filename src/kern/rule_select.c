@@ -1,5 +1,5 @@
-// The rule `select`: operator `keep` of graphs is mask(x, c) + (s - s c), as other rules read it. If c is a condition, which is 0 or 1, that is one
-// choice of x or s. No product is left, so x may be infinite or NaN where c is 0.
+// The rule `select`. kern_make writes the operator `keep` as mask(x, c) + (s - s c), for the other rules. If c is a condition, which is 0 or 1, this
+// is a choice between x and s. The choice multiplies nothing, so x may be infinite or NaN where c is 0.
 #include "kern/kern_rule.h"
 
 static bool is_scaled(const struct kern *k, int v, int x, double by)
@@ -17,7 +17,7 @@ bool kern_is_keep(const struct kern *k, const struct kern_value *v, struct kern_
   return *out = (struct kern_keep){m->in[0], m->in[1], rest->a.scalar}, true;
 }
 
-// Does the operator map 0 and 1 to 0 and 1? Its value in the table of operators decides.
+// Whether the operator maps operands 0 and 1 to 0 or 1.
 static bool is_logical(const struct kern_value *x)
 {
   for (int i = 0; i < 4; i++) {

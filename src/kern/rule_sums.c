@@ -1,5 +1,5 @@
-// Rules of sums over axes and over products. Factors that a sum does not run over are moved out. The remaining products and sums of loads are as
-// large as possible, so that each is done once, after the loop.
+// Rules for sums over axes and for products. They move factors without a summed axis out of sums, and join sums with the products and sums that they
+// read. What is left is computed once, after the loop.
 #include "kern/kern_rule.h"
 
 static bool has(const struct kern *k, int v, axis_set s) { return k->v[v].axes & s; }
@@ -11,7 +11,7 @@ static int summed(struct kern *k, const struct kern_value *sum, int x)
   return kern_add(k, v);
 }
 
-// The sum of a product is a product with a longer sum.
+// A sum over a product is a product that sums over these axes too.
 static bool of_product(struct kern *k, const struct kern_value *sum, int *out)
 {
   struct kern_value p = k->v[sum->in[0]];
@@ -28,7 +28,7 @@ static bool of_sum(struct kern *k, const struct kern_value *sum, int *out)
 
 static bool is_scaled(const struct kern *k, int v) { return kern_is_map(&k->v[v], OP_MUL_SCALAR); }
 
-// An operand of a product is scaled only if it is a load: in most products computed operands have fewer elements than the result.
+// Moves the factor out of a product's operand only if that is a scaled load. Computed operands usually have fewer elements than the result.
 bool rule_scaled(struct kern *k, const struct kern_value *v, int *out)
 {
   struct kern_value x = *v;
@@ -55,7 +55,7 @@ bool rule_sums(struct kern *k, const struct kern_value *v, int *out)
   return *out = kern_add(k, x), true;
 }
 
-// If only one operand of a product has the summed axis, and is itself a sum, the sum is done there.
+// If only one operand of a product has a summed axis, and it is not computed element by element, the sum moves into this operand.
 static bool in_product(struct kern *k, const struct kern_value *v, int *out)
 {
   for (int i = 0; i < 2; i++) {
@@ -94,7 +94,7 @@ bool rule_lift(struct kern *k, const struct kern_value *v, int *out)
   return *out = kern_add(k, x), true;
 }
 
-// A condition on rows is 1 or 0, so multiplying by it is exact at any place.
+// A condition is 0 or 1, so it is exact to multiply by it later.
 bool rule_weights(struct kern *k, const struct kern_value *v, int *out)
 {
   if (v->kind != KERN_PRODUCT && v->kind != KERN_RESCALE) return false;
@@ -108,7 +108,7 @@ bool rule_weights(struct kern *k, const struct kern_value *v, int *out)
   return false;
 }
 
-// w is a load with the summed axes and others; x has exactly the summed letters.
+// w must be a load with the summed letters and others. x must have exactly the summed letters.
 bool rule_dot(struct kern *k, const struct kern_value *v, int *out)
 {
   axis_set sum = v->folded & k->letters & ~k->loops;
@@ -136,7 +136,7 @@ static int product(struct kern *k, const struct kern_value *like, int x, int y)
   return kern_add(k, p);
 }
 
-// x (A B): the sum of A x runs over the summed axes of the right operand's product, and that product over the rest.
+// x (A B) becomes (x A) B, and x (A + B) becomes x A + x B.
 bool rule_associate(struct kern *k, const struct kern_value *v, int *out)
 {
   if (v->kind != KERN_PRODUCT) return false;
@@ -149,7 +149,7 @@ bool rule_associate(struct kern *k, const struct kern_value *v, int *out)
   }
   if (w.kind != KERN_MAP) return false;
   bool linear = w.op == OP_ADD || w.op == OP_SUB, loads = kern_is_element(k, v->in[1]);
-  if (loads && k->v[v->in[0]].kind == KERN_LOAD) return false; // either may be what the other's rows are multiplied by
+  if (loads && k->v[v->in[0]].kind == KERN_LOAD) return false; // x is loaded and w is computed from loads: one product is enough
   if (!linear && !(kern_op(w.op).flags & SCALES)) return false;
   if (linear && (v->folded & ~k->v[w.in[0]].axes || v->folded & ~k->v[w.in[1]].axes)) return false;
   for (int i = 0; i < w.nin; i++) w.in[i] = product(k, v, v->in[0], w.in[i]);
