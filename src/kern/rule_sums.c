@@ -1,5 +1,5 @@
 // Rules for sums over axes and for products. They move factors without a summed axis out of sums, and join sums with the products and sums that they
-// read. What is left is computed once, after the loop.
+// read. The rest is computed once, after the loop.
 #include "kern/kern_rule.h"
 
 static bool has(const struct kern *k, int v, axis_set s) { return k->v[v].axes & s; }

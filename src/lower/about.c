@@ -1,11 +1,11 @@
-// The node of the block graph that each line of a tile program belongs to. Schemes record it while they write (text_about); this maps it to lines,
-// and to the block graph of the kernel graph.
+// Finds the node of the block graph that each line of a tile program belongs to. A scheme marks nodes while it writes text (text_about). Here marks
+// become lines, and nodes of a re-tiled graph become nodes of the original block graph.
 #include "lower/lower_emit.h"
 
 #include <string.h>
 
-// The node of `to` that corresponds to this one of `from`, which a scheme may have re-tiled or reordered: the k-th with the same operator, if both
-// have as many. -1: none.
+// The node of `to` that corresponds to a node of `from`, a re-tiled or reordered copy: the k-th with the same operator, if both graphs have the same
+// number of these. -1: none.
 static int same_node(const struct graph *from, const struct graph *to, int node)
 {
   if (from == to || node < 0 || node >= from->nnodes) return from == to ? node : -1;
@@ -30,7 +30,7 @@ void about_lines(struct arena *mem, const struct graph *kernels, const struct te
   l->about = about = NEWS(mem, struct line_about, l->nabout + 1);
   for (int i = 0; i < l->nabout; i++) {
     end += strcspn(l->text + end, "\n") + 1;
-    while (at < m->n && m->mark[at].at < end) at++; // of several marks at one place the last counts
+    while (at < m->n && m->mark[at].at < end) at++; // the last of several marks at one position counts
     const struct text_mark *x = at ? &m->mark[at - 1] : NULL;
     int node = !x || x->node < 0 ? -1 : x->tail ? same_node(tail, tail, x->node) : same_node(m->block ? m->block : head, head, x->node);
     about[i] = (struct line_about){x && x->tail ? l->last : l->first, node};

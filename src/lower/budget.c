@@ -1,4 +1,4 @@
-// Budgets of kernels, and for which architecture they are compiled.
+// Budgets of kernels of persistent blocks, and the architecture that kernels are compiled for.
 #include "lower/lower.h"
 
 struct target gpu_budget(const struct target *gpu, int workers, int64_t shared)

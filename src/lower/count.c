@@ -1,4 +1,4 @@
-// Counts shared by all schemes: bytes and their sources.
+// Counts shared by all schemes: bytes of tensors.
 #include "lower/count.h"
 #include "plan/letters.h"
 

@@ -1,13 +1,11 @@
-// Recognizes operations that the vendor's library can do on a product's result before storing it (cuda/epilogue.def), in the kernel that follows.
-// That kernel must be one elementwise expression of the result, a matrix C and a vector:
+// Recognizes operations that the vendor's library can do on a product's result before storing it (cuda/epilogue.def). They must be all that the next
+// kernel does: one elementwise expression of the result P, a matrix C and a vector,
 //
 //   act(alpha P + beta C + bias)
 //
-// read backwards from the saver. The normal form gives the positions of elements. Every letter of the kernel's tiles and every axis of its grid is a
-// digit of the index of an element of P, which the kernel must read exactly once. Digits of the product's columns, rows and batches give each other
-// tensor its strides. A tensor without such strides is refused.
-//
-// Requires a normal form without loops; gives the product with its epilogue.
+// The expression is read backwards from the saver. The normal form of the kernel, which must have no loops, gives the positions of elements. Each
+// letter of its tiles and each axis of its grid is a digit of the index of an element of P, and the kernel must read each element exactly once.
+// Digits along the product's columns, rows and batches then give the strides of each other tensor. A tensor without such strides is refused.
 #include "lower/lower.h"
 
 #include <string.h>
@@ -41,7 +39,7 @@ static bool add_operand(struct epilogue_form *f, int iter, double factor)
 
 static double scalar(const struct node *n) { return n->op == OP_MUL_SCALAR ? n->a.scalar : 1; }
 
-// Sums: the factor of each argument in the result, and the operator's constant.
+// For operators that add: the factor of each argument, and the operator's constant.
 static const struct {
   enum op op;
   double times[2];
@@ -68,7 +66,7 @@ static const enum op acts[EPILOGUES] = {
 
 enum op lower_epilogue_act(enum epilogue e) { return acts[e]; }
 
-// The last operator, SAVE if it is part of a sum; the sum is what remains.
+// Removes the activation, the last operator, from the tensor; SAVE if there is none.
 static enum op strip_act(const struct norm *n, int *tensor)
 {
   const struct node *last = maker(n, *tensor);
@@ -111,7 +109,7 @@ static bool digits_of(const struct norm *n, const struct plan_access *const of[T
   return true;
 }
 
-// The digit with this stride in P, split if it has more than `most` values; removed from the list.
+// Removes the digit with this stride in P from the list. If it has more than `most` values, only that part of it.
 static bool take(struct epilogue_digits *l, int64_t stride, int64_t most, struct epilogue_digit *out)
 {
   int i = 0;
@@ -125,7 +123,7 @@ static bool take(struct epilogue_digits *l, int64_t stride, int64_t most, struct
   return true;
 }
 
-// Strides of all tensors along a dimension of P; 0 if its extent is 1.
+// The strides of all tensors along a dimension of P; 0 if its extent is 1.
 static bool along(struct epilogue_digits *l, int64_t stride, int64_t extent, int64_t out[TENSORS])
 {
   int64_t done = 1;
@@ -143,7 +141,7 @@ static bool along(struct epilogue_digits *l, int64_t stride, int64_t extent, int
   return done == extent;
 }
 
-// For each dimension: batch, row, column.
+// Strides along the three dimensions: batch, row, column.
 static bool all_strides(const struct blas_product *p, const struct norm *n, const struct plan_access *const of[TENSORS], int64_t out[3][TENSORS])
 {
   const int64_t extent[3] = {p->batch, p->m, p->n};
@@ -156,7 +154,7 @@ static bool all_strides(const struct blas_product *p, const struct norm *n, cons
   return !l.n;
 }
 
-// A single row of one element has no stride, so any valid one is used.
+// A dimension of one element has no stride. The library gets one that is valid.
 static void put_strides(struct library_product *x, int operand, int64_t in[3][TENSORS], int tensor)
 {
   struct blas_product *p = &x->p;

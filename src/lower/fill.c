@@ -1,4 +1,4 @@
-// Templates of tile text: lower_emit.h has the language.
+// Templates of tile text. lower_emit.h describes their language.
 #include "lower/lower_emit.h"
 
 #include <ctype.h>
@@ -23,7 +23,7 @@ static size_t name_length(const char *s)
   return n;
 }
 
-// Skips the conditions that a line begins with; false: one does not hold.
+// Skips the conditions at the start of a line. False: one does not hold.
 static bool holds(const char **line, const struct hole *holes)
 {
   const char *s = *line;
@@ -66,7 +66,7 @@ static void each(struct text *t, const char *s)
   }
 }
 
-// "%out:[4].fp32.RF <- Move#lanes(%in)": the declaration, and then the spec with those who do it.
+// "%out:[4].fp32.RF <- Move#lanes(%in)": prints the declaration, then the spec with its threads.
 static void statement(struct text *t, const char *s)
 {
   const char *arrow = strstr(s, " <- "), *op = arrow ? arrow + 4 : s;
@@ -81,7 +81,7 @@ static void statement(struct text *t, const char *s)
           (int)name, op, by ? (int)by : 3, by ? op + name : "#me", op + name + by);
 }
 
-// Returns whether it opens something.
+// Returns whether the line opens a block.
 static bool one_line(struct text *t, const char *s)
 {
   size_t n = strlen(s);

@@ -1,12 +1,12 @@
 // The time of a kernel from its counted work (count.def) and fitted rates (rate.def). Five kinds of work overlap on a multiprocessor:
 //
-//   moved   bytes: from memory, through L2, into the multiprocessor with most of them, or rows of boxes there, whichever takes longest; then
-//           lines of its L1
-//   work    tensor cores, with shared memory and the lanes beside them, on the multiprocessor with most items
+//   moved   the slowest of: bytes from memory, bytes through L2, bytes into the multiprocessor with most items, and rows of TMA boxes there;
+//           then its L1 lines
+//   work    tensor cores, shared memory and lanes, on the multiprocessor with most items
 //   ring    waits of an item for loads in a pipeline, and for its iterations: barriers, reductions, chains of instructions, and loads without
 //           a stage
 //   wait    latencies that no loop hides: the first load, prefetches before it, reductions, barriers, chains; once for each wave of blocks
-//   start   of the launch
+//   start   the start of the launch
 //
 // The longest of the first three counts in full. Each other one counts only as far as it is not overlapped: all of it when a block loads, computes
 // and stores one after the other; less with more iterations of a loop, more blocks beside it, and more waves after it. Other blocks of the
@@ -28,8 +28,9 @@ const struct kernel_rates kernel_rates = {
 static const double STAGE = 65536, LEAST = 1.0 / 16, MOST = 4;
 enum { SMOOTH = 6 }; // number of waves from which a partial last one does not matter
 
-struct kernel_time_placed {              // the placement of items
-  double turns, here, most, busy, warps; // waves of blocks; blocks on a multiprocessor at a time, in all; multiprocessors in use; warps on one
+struct kernel_time_placed { // the placement of items
+  // waves of blocks; blocks on a multiprocessor at a time; items of one; multiprocessors with a block; warps on one
+  double turns, here, most, busy, warps;
   bool walks;
 };
 
@@ -79,7 +80,7 @@ static double work(const struct kernel_counts *c, const struct target *gpu, cons
   return norm(s->most * tensor, norm(s->most * shared, s->most * lanes, R(beside)), c->overlap > 0 ? R(overlap) : R(beside));
 }
 
-// Products that only accumulate run on over the iterations of their loop, and hide almost all of shorter work.
+// Products that only accumulate run throughout the iterations of their loop, and hide almost all shorter work.
 static double shows_beneath(double share, double least) { return least + (1 - least) * share * share; }
 
 double kernel_time(const struct kernel_counts *c, const struct target *gpu, const struct kernel_rates *r)

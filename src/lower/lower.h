@@ -1,35 +1,35 @@
-// lower: kernel graphs -> tile programs for GPUs. Each kernel of a kernel graph becomes the text of a tile kernel
-// (docs/tile.md) by one of several schemes, or a product by the vendor's library; together they are a device program.
+// lower: kernel graphs -> tile programs for GPUs. A scheme turns a kernel of the graph into the text of a tile kernel (docs/tile.md). Some products
+// are left to the vendor's library. All launches together are a device program.
 //
 // Glossary
-//   scheme       a way to make a block graph a kernel; a row of scheme.def
-//   knobs        what a scheme leaves open: warps, stages of a ring, ...
-//   work tile    what one block of a grid does. With a budget (gpu_budget) a block does several in turns
-//   tail         a second kernel, which only finishes what the blocks of the first left in parts (sums them, divides), done in
-//                the same launch: by a cluster, or by the last block to arrive
-//   store        the dtype in which a tensor of the kernel graph is kept in device memory. Inputs and outputs of the program
-//                keep theirs; of those between kernels, what only elementwise operators and sums read is fp32
+//   scheme       a row of scheme.def: a method to make a kernel of a block graph
+//   knobs        the parameters of a scheme: warps, stages of a ring, ...
+//   work tile    the work of one block of the grid. With a budget (gpu_budget), blocks are persistent and do several work tiles each
+//   tail         a second kernel in the same launch, which combines the parts that blocks of the first one leave: for example, it adds and divides
+//                them. A cluster computes it, or the last block to arrive
+//   store        the dtype of a tensor of the kernel graph in device memory. Inputs and outputs of the program keep their dtypes. A tensor between
+//                kernels is fp32 if only elementwise operators and sums read it
 //
 // Files
 //   lower_values.c  values of a kernel, rewritten by rules (src/kern)
-//   text.c       tile text: names, indentation, the frame of a kernel
+//   text.c       tile text: names, indentation, declarations
 //   fill.c       templates of tile text
-//   about.c      which nodes lines of the text are about
+//   about.c      the graph node of each line of text
 //   pointwise.c  elementwise operators as specs
 //   budget.c     budgets of kernels of persistent blocks
-//   scheme.c     the table of schemes; choices over all of them
-//   order.c      how tensors between kernels lie in device memory
+//   scheme.c     the table of schemes; choices among all of them
+//   order.c      layouts of tensors between kernels
 //   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
-//   meeting.c    operators of all ranks
-//   epilogue.c   what follows products, done by the library in the same launch
-//   memo.c       first choices of kernels that were asked about before
-//   lower_plan.c a whole kernel graph: its kernels and their choices
-//   program.c    a choice of each: launches and their arguments
-//   workspace.c  room for what launches leave to later ones
-//   rows*.c      scheme: rows in registers, no products
-//   mma*.c       scheme: products by mma.sync, chained in registers
-//   skinny*.c    scheme: products of few rows, weights straight from global memory to fragments
-//   wgmma*.c     scheme: sm_90a, TMA and wgmma
+//   meeting.c    collective operators
+//   epilogue.c   operators after a product that the library computes in the same launch
+//   memo.c       remembers the first choice for each kernel
+//   lower_plan.c plans a kernel graph: all choices for each kernel
+//   program.c    makes a program from one choice for each kernel
+//   workspace.c  memory for tensors between launches
+//   rows*.c      scheme: no products, rows in registers
+//   mma*.c       scheme: products by mma.sync, whose results stay in registers for the next one
+//   skinny*.c    scheme: products of few rows, weights from global memory directly to fragments
+//   wgmma*.c     scheme: products by wgmma with TMA, for sm_90a
 #ifndef MICA_LOWER_LOWER_H
 #define MICA_LOWER_LOWER_H
 
@@ -46,7 +46,7 @@ enum { KNOBS = 14, CHOICES = 64 };
 struct knobs {
   int v[KNOBS];
 };
-// Budget of a kernel of persistent blocks: their number, and the shared memory of each (0: all). No cluster, no early launch.
+// The target with a budget for persistent blocks: their number, and the shared memory of each (0: all). No clusters, no early launch.
 struct target gpu_budget(const struct target *gpu, int workers, int64_t shared);
 int64_t gpu_blocks(const struct target *gpu, int64_t tiles); // blocks of a kernel with `tiles` work tiles
 int gpu_runs_on(const struct target *gpu);
@@ -67,15 +67,15 @@ struct lower_job {
   const enum dtype *store; // for each tensor of the kernel graph
   const struct target *gpu;
   const char *name;             // of the tile kernel
-  bool dependent;               // it is launched before the previous kernel has ended: it waits before reading that kernel's results
-  bool anew;                    // a scheme has re-tiled the grid or the loop (mma_cut.c)
-  int64_t cut;                  // rows of a block then, if the last one has fewer; else 0
+  bool dependent;               // launched before the previous kernel has ended, so it waits before it reads results
+  bool anew;                    // a scheme has re-tiled the grid, the loop or columns (mma_cut.c)
+  int64_t cut;                  // with a re-tiled grid: rows of a block, if the last one has fewer; else 0
   bool exact;                   // tensor cores accumulate the products of one iteration only: for parts of f32 (parts.c)
   struct kernel_counts *counts; // memory for `most`: choices() stores the counts of each setting, as count() would compute them; or NULL
   struct text_marks *marks;     // emit() stores the node of each part of the text (lower_emit.h); or NULL
   unsigned off;                 // rules that are switched off (kern/rule.def), as bits
 };
-bool lower_exact(const struct lower_job *j); // does the kernel multiply bf16 parts of f32?
+bool lower_exact(const struct lower_job *j); // whether the kernel multiplies bf16 parts of f32
 struct lower_out {
   struct str text;  // the tile program
   int nargs, *arg;  // tensors of the kernel graph, in the order in which the text declares global buffers;
@@ -86,16 +86,16 @@ struct lower_out {
 enum { ARG_COUNTERS = -1, ARG_PARTS = -2 }; // arguments that are no tensors
 struct scheme {
   const char *name, *doc;
-  const char *apart;       // the passes of the plan that it does not follow, and why; NULL: it follows all
+  const char *apart;       // passes of the plan that it ignores, and why; NULL: none
   const char *knob[KNOBS]; // NULL-terminated names
-  int named;               // number of knobs that are always printed; the others only if they are not 0. 0: all are
+  int named;               // number of knobs that are always printed (0: all); the others only if they are not 0
   unsigned rules;          // rules by which it rewrites values (kern/rule.def), as bits
-  bool tails;              // it accepts a tail
-  bool joins;              // it accepts graphs that join or split parts
-  bool chooses;            // it accepts graphs with data-dependent indices
+  bool tails;              // it supports tails
+  bool joins;              // it supports graphs that join or split parts
+  bool chooses;            // it supports data-dependent indices
   // Lists settings of the knobs that may work, likely best first, at most `most`. 0 with the reason in why if the scheme does not accept the graph.
   int (*choices)(const struct lower_job *j, int most, struct knobs *out, char why[160]);
-  // The scheme's plan of the kernel at these settings, in the job's arena. NULL, maybe with the reason in why: they do not fit.
+  // The scheme's plan of the kernel with these knobs, in the job's arena. NULL: they do not fit; why may have the reason.
   const void *(*plan)(const struct lower_job *j, const struct knobs *k, char why[160]);
   // Counts the kernel's work (count.h), from which the model computes its time. False: registers do not suffice.
   bool (*count)(const void *plan, struct kernel_counts *out);
@@ -105,23 +105,23 @@ struct scheme {
 int scheme_count(void);
 const struct scheme *scheme_at(int i);
 uint32_t scheme_needs(int i); // bits of the required capabilities
-// Whether the GPU has what the scheme needs; else why names what is missing.
+// Whether the GPU has the capabilities that the scheme needs. False: why names the missing ones.
 bool scheme_runs(int scheme, const struct target *gpu, char why[160]);
-// The same, and whether the scheme accepts kernels like the job's at all.
+// The same, and whether the scheme supports kernels with the job's operators.
 bool scheme_takes(int scheme, const struct lower_job *j, char why[160]);
 
-enum op lower_epilogue_act(enum epilogue e); // the operator of the epilogue's last step; SAVE: none
+enum op lower_epilogue_act(enum epilogue e); // its activation; OP_SAVE: none
 // A product by the vendor's library. Its only knob is the epilogue: 0, or a row of epilogue.def + 1. A collective has no knobs.
 enum { SCHEME_LIBRARY = -1, SCHEME_MEETING = -2 };
 struct choice {
   int scheme;
   struct knobs k;
   bool tail;   // includes the kernel's tail
-  double cost; // of both, then
+  double cost; // modelled seconds, including the tail
 };
-// Choices over all schemes: the cheapest, then the schemes in turn, each cheapest first. 0: none accepts it; why has the reason of each.
+// Lists choices of all schemes: the cheapest first, then the schemes in turn, each with its cheapest first. 0: no scheme supports the kernel, with
+// the reasons in why.
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
-// Modelled seconds; infinite if the settings do not fit.
 int64_t scheme_knob(const struct choice *c, const char *name); // its value; 0: the scheme has no such knob
 int *scheme_knob_at(struct choice *c, const char *name);       // NULL: the scheme has no such knob
 double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
@@ -134,10 +134,10 @@ bool scheme_parse(const char *text, struct choice *out);   // parses this text; 
 
 // ---- memo.c ----------------------------------------------------------------------------------------
 
-// For one GPU; thread-safe. A key is a hash of everything that choices depend on; a plan asks for kernels of the same key once (lower_plan.c).
+// For one GPU; thread-safe. A key is a hash of everything that choices depend on. A plan looks up each key once (lower_plan.c).
 struct lower_memo *lower_memo_new(struct arena *mem);
 uint64_t lower_memo_key(const struct lower_job *j);
-bool lower_memo_get(struct lower_memo *m, uint64_t key, int *n, struct choice *out); // n: 0 if no scheme accepts it, or 1
+bool lower_memo_get(struct lower_memo *m, uint64_t key, int *n, struct choice *out); // n: 0 if no scheme supports it, else 1
 void lower_memo_put(struct lower_memo *m, uint64_t key, int n, const struct choice *first);
 
 // ---- lower_plan.c, program.c -----------------------------------------------------------------------
@@ -154,25 +154,25 @@ struct launch_arg {
   enum tile_type type;
   int64_t elements;
   bool written;
-  bool kept; // its other elements must be preserved: only slices of it are written
+  bool kept; // only slices of it are written: its other elements must be preserved
 };
-// Its name: the tensor's, NULL if it has none, or what other memory it is.
+// Its name: the tensor's (NULL if it has none), or the name of the other memory.
 const char *lower_arg_name(const struct graph *kernels, const struct launch_arg *a);
-struct line_about { // a line of a tile program
-  int kernel, node; // the node that it computes, loads or saves: of the block graph in that node of the kernel graph; -1: none
+struct line_about { // the graph node of a line of a tile program
+  int kernel, node; // kernel: node of the kernel graph; node: of its block graph, which the line computes, loads or saves; -1: none
 };
 struct launch {
   const char *name; // "m_rms_1"
   const char *how;  // scheme and knobs; "cublaslt", "cublaslt epilogue=relu", "ranks"
   int unit;         // of the plan
-  int first, last;  // nodes of the kernel graph; last differs if there is a tail
+  int first, last;  // nodes of the kernel graph; last differs from first if there is a tail
   double cost;      // modelled seconds
   int nargs;
   struct launch_arg *arg; // for a kernel: its global buffers in order; for a product: its operands; for a collective: operand, result
   bool product, dependent;
   struct blas_product mul;
   struct meeting meet; // a collective; .ranks 0: none
-  int algorithm;       // for a product: one of the library's proposals (gpu.h); -1: the fastest
+  int algorithm;       // for a product: one of the library's algorithms (gpu.h); -1: the fastest
   // for a kernel
   const char *text; // NULL: not a kernel
   struct tile_program *p;
@@ -181,29 +181,29 @@ struct launch {
   const struct line_about *about; // for each line
 };
 struct device_program {
-  const struct graph *g;     // the kernel graph that it computes, with library operators wrapped
+  const struct graph *g;     // the kernel graph, with library operators wrapped
   const struct order *order; // for each tensor of g, or NULL
   const struct target *gpu;
   int nlaunch;
   struct launch *launch;
   int64_t workspace; // bytes
-  int64_t zeroed;    // bytes at the start that are zero at first, and zero again after each run
+  int64_t zeroed;    // bytes at the start that must be zero before the first run; each run leaves them zero
   double cost;       // modelled seconds of all launches
 };
 struct lower_meeting {
   struct meeting m;
   int tensor[2]; // operand and result, of the kernel graph, views resolved
 };
-// A launch with its choices; or the tail of another unit's launch.
+// A kernel, product or collective with its choices. A kernel may also be the tail of another unit's launch.
 struct lower_unit {
   const char *name;
-  int first, last; // nodes of the kernel graph; last differs if the kernel that ends there can be this one's tail
+  int first, last; // nodes of the kernel graph; last differs if the kernel there can be this one's tail
   int head;        // the unit whose tail this can be; -1: none
   bool product;
-  struct library_product mul, ends; // of a product; with what its tail does, where last differs
+  struct library_product mul, ends; // of a product; ends: with its tail as epilogue, if last differs
   struct lower_meeting meet;        // for a collective; .m.ranks 0: none
   struct norm n, tail;              // unless it is a product; the tail if last differs
-  int nchoices;                     // 0: no scheme accepts it, for the reasons in why. Choices with and without a tail alternate
+  int nchoices;                     // 0: no scheme supports it, with the reasons in why. Choices with and without a tail are mixed
   struct choice *choice;
   const char *why;
 };
@@ -220,23 +220,23 @@ struct lower_plan {
   struct lower_unit *unit;
 };
 struct lower_opts {
-  bool tails;                // also choices in which a kernel and the only reader of its results are one launch
+  bool tails;                // allow a kernel and the only reader of its results to be one launch
   bool dependent;            // kernels are launched before the previous one has ended
   const struct order *order; // for lower_plan_of: the layouts of tensors; NULL: row-major
   unsigned off;              // rules that are switched off (kern/rule.def), as bits
-  const char *const *stored; // names of tensors between kernels that are stored in the type that the graph gives, NULL-terminated; NULL: none
-  struct lower_memo *memo;   // for prices: only the first choice of each kernel, memoized; NULL: all choices
+  const char *const *stored; // NULL-terminated names of tensors between kernels that keep the graph's dtype in memory; NULL: none
+  struct lower_memo *memo;   // to compute costs only: the first choice of each kernel, memoized; NULL: all choices
 };
-// Tensors between kernels are laid out as plan/layout.h says if the schemes' models predict that this is faster (order.c).
+// Tensors between kernels get the layouts of plan/layout.h if the schemes' models predict that this is faster (order.c).
 int lower_plan(struct arena *mem, const struct graph *g, const struct target *gpu, const struct lower_opts *o, struct lower_plan *out, struct err *e);
-// For a graph that is already wrapped, with these types between its kernels.
+// For a wrapped graph, with these stored types.
 int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct target *gpu, const struct lower_opts *o,
                   struct lower_plan *out, struct err *e);
-// Whether the unit is part of another launch, for these picks.
+// Whether the unit is the tail of another launch, for these picks.
 bool lower_inside(const struct lower_plan *p, const struct choice *pick, int unit);
-// For a unit that is not a product.
+// The job of a unit that is a kernel.
 struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail);
-// pick: for each unit. Entries of units within others are ignored, and for products only the tail matters.
+// pick: a choice for each unit. Choices of units within other launches are ignored. Only `tail` matters in a product's choice.
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *out, struct err *e);
 
 // ---- workspace.c -----------------------------------------------------------------------------------
@@ -246,9 +246,9 @@ int workspace_plan(struct arena *mem, struct device_program *d, struct err *e);
 
 // ---- order.c ---------------------------------------------------------------------------------------
 
-// Possible layouts of the tensors between kernels other than row-major: at most ORDERS, each for all tensors.
+// Alternatives to row-major layouts of the tensors between kernels: at most ORDERS, each for all tensors.
 enum { ORDERS = 3 };
-// row-major, copies with rows aligned to 16 bytes; NULL: there are no copies
+// Row-major, with rows of copies aligned to 16 bytes; NULL: there are no copies.
 const struct order *order_least(struct arena *mem, const struct graph *wrapped);
 int order_candidates(struct arena *mem, const struct graph *wrapped, const struct order *out[ORDERS], const char *what[ORDERS]);
 
@@ -267,7 +267,7 @@ struct choice meeting_choice(const struct target *gpu, const struct meeting *m);
 
 // ---- epilogue.c ------------------------------------------------------------------------------------
 
-// The product with the operations of the kernel in n on its result; false if the library cannot do them, for the reason in why.
+// The product with the operations of kernel n on its result as epilogue. False: the library does not support them; why has the reason.
 bool product_ends(const struct library_product *x, const struct norm *n, const enum dtype *store, struct library_product *out, char why[160]);
 // such as "0.5 (A B) + C + bias, relu"; nothing for a plain product
 void product_text(const struct blas_product *p, struct str *out);

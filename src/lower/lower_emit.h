@@ -1,16 +1,16 @@
-// emit: inside lower, what schemes share in writing tile text.
+// emit: functions that all schemes use to write tile text.
 //
-// text.c: lines of a tile program, indented; the frame of a kernel.
-// fill.c: several lines, from templates with named holes.
-// lower_walk.c: addresses along axes.
-// pointwise.c: an elementwise operator over register tensors of one shape, as one or several specs.
+//   text.c        indented lines of a tile program; names and declarations of a kernel
+//   fill.c        several lines, from templates with named holes
+//   lower_walk.c  addresses along axes
+//   pointwise.c   an elementwise operator on register tensors, as one or several specs
 #ifndef MICA_LOWER_EMIT_H
 #define MICA_LOWER_EMIT_H
 
 #include "kern/kern.h"
 #include "lower/lower.h"
 
-// The i-th access to memory, of a live load or a save; false: value i has none.
+// The i-th memory access: of value i, or after all values of a save. False: the value is not a live load.
 struct kern_use {
   const struct kern_access *at;
   axis_set axes;
@@ -29,7 +29,7 @@ static inline bool kern_use(const struct kern *k, int i, struct kern_use *out)
 struct text_mark {
   size_t at; // position in the text from which it applies
   bool tail;
-  int node; // of the block graph of the kernel or its tail, as the scheme has it; -1: none
+  int node; // of the scheme's block graph of the kernel or its tail; -1: none
 };
 struct text_marks {
   struct arena *mem;
@@ -37,10 +37,10 @@ struct text_marks {
   int n, cap;
   struct text_mark *mark; // ordered by position
 };
-// Marks the following lines as belonging to a node, as values say it, or to none (0); shown beside the graph (line_about in lower.h).
+// Marks the following lines as text of a node, numbered as in kern_value.about, or of none (0). See line_about in lower.h.
 void text_about(struct text *t, int about);
 void about_lines(struct arena *mem, const struct graph *kernels, const struct text_marks *m, struct launch *l); // about.c
-// At the end of the enclosing C block, closes all text blocks that were opened since, and restores the node of text_about.
+// At the end of the enclosing C block: closes all text blocks opened since, and restores the node of text_about.
 #define TEXT_SCOPE(t) TEXT_SCOPE_AT(t, __LINE__)
 #define TEXT_SCOPE_AT(t, line) TEXT_SCOPE_OF(t, line)
 #define TEXT_SCOPE_OF(t, line) __attribute__((cleanup(text_scope_end))) const struct text_scope text_scope_##line = text_scope(t)
@@ -53,12 +53,12 @@ struct text_scope {
 };
 struct text_scope text_scope(struct text *t);
 void text_scope_end(const struct text_scope *s);
-// Lines of a template (below), with the values of a format in place of holes.
-void text_line(struct text *t, const char *fmt, ...) PRINTF(2, 3); // what is left open is closed at the end
-int text_open(struct text *t, const char *fmt, ...) PRINTF(2, 3);  // it stays open; returns the indentation before, for text_until
+// Prints lines of a template (below), formatted like printf instead of with holes.
+void text_line(struct text *t, const char *fmt, ...) PRINTF(2, 3); // blocks that it opens are closed at its end
+int text_open(struct text *t, const char *fmt, ...) PRINTF(2, 3);  // blocks stay open; returns the previous indentation, for text_until
 void text_close(struct text *t);                                   // "}"
 int text_if(struct text *t, const char *condition); // "if (...) {" if there is a condition; returns the previous indentation, for text_until
-// appends separator and item; only the item to an empty list
+// Returns the list with separator and item appended; of an empty list, only the item.
 const char *text_join(struct arena *mem, const char *list, const char *separator, const char *item, ...) PRINTF(4, 5);
 
 // Templates. A template has several lines of tile text:
@@ -83,7 +83,7 @@ struct hole { // a number, or a text if s is not NULL
   {                          \
     .name = #id, .s = (text) \
   }
-// A list: these holes, then those of `more`; valid within the enclosing block.
+// A list of these holes, then those of `more`; valid within the enclosing C block.
 #define HOLES(more, ...) ((const struct hole[]){__VA_ARGS__, {.outer = (more)}})
 #define KEPT_HOLES(mem, ...) ((const struct hole *)arena_copy((mem), HOLES(__VA_ARGS__), sizeof HOLES(__VA_ARGS__))) // allocated in mem
 void text_fill(struct text *t, const char *template, const struct hole *holes);         // blocks that it opens are closed at its end
@@ -92,7 +92,7 @@ void text_until(struct text *t, int indent);                                    
 const char *text_of(struct arena *mem, const char *template, const struct hole *holes); // a text with filled holes; allocated in mem
 const char *text_number(struct arena *mem, double x);                                   // as tile text, exact to the last bit
 
-// Prints "order row", "kernel NAME {", and the directive `target` if the kernel may use capabilities that not every GPU has, and this one does.
+// Prints "order row" and "kernel NAME {", and the directive `target` if the GPU has one of the capabilities in may_use.
 void text_kernel(struct text *t, const char *name, const char *comment, const struct target *gpu, uint32_t may_use);
 // Declares a buffer with these names for each tensor that the kernel loads and saves, except existing arguments and results of a tail's head. Adds
 // arguments to `out`, and names to the lists.
@@ -101,13 +101,13 @@ void emit_arguments(struct text *t, struct arena *mem, const struct kern *k, con
 // Declares groups of blocks and threads with these extents, and prints the head of the kernel's spec with these arguments, whose lists it frees.
 void emit_head(struct text *t, const char *blocks, const char *threads, struct str *ins, struct str *outs);
 void emit_frame(struct text *t, struct arena *mem, const struct kern *k, const char **name, int64_t cluster, const char *blocks, const char *threads,
-                struct lower_out *out); // with clusters of that many blocks; calls emit_arguments() and emit_head()
-// Prints the number of the block's work tile as `name`. If there are more tiles than workers this is a loop, which text_until closes. tiles_end()
-// must come last in it, since the next tile reuses the shared memory.
+                struct lower_out *out); // calls emit_arguments() and emit_head(); cluster: blocks of a cluster
+// Declares `name`, the number of the block's work tile. With more tiles than workers it opens a loop, which text_until closes. The loop must end with
+// emit_tiles_end(), since the next tile reuses the shared memory.
 void emit_tiles(struct text *t, const struct target *gpu, int64_t tiles, const char *name);
 void emit_tiles_end(struct text *t, const struct target *gpu, int64_t tiles);
-// Unique names for tensors: those of the graph if they are identifiers; allocated in mem. Names that a scheme may use get the prefix g_: lower case
-// with digits, lower case, or all names.
+// Unique names for tensors, allocated in mem: those of the graph if they are identifiers. Names that a scheme may use itself get the prefix g_:
+// lower-case names with digits, all names, or lower-case names.
 enum text_apart { TEXT_NUMBERED, TEXT_ALL, TEXT_LOWER };
 const char **text_names(struct arena *mem, const struct graph *g, enum text_apart apart);
 

@@ -1,5 +1,5 @@
-// The plan of a kernel graph: the normal form of every kernel and all choices for it. Many programs are made of one plan (program.c): each is one choice
-// of every kernel, as text, lowered.
+// Plans a kernel graph: the normal form of each kernel, and all choices for it. program.c makes a program from one choice for each kernel. Many
+// programs can be made from one plan.
 #include "lower/lower_emit.h"
 #include "plan/letters.h"
 #include "thread/thread.h"
@@ -10,10 +10,10 @@
 struct planning {
   struct arena *mem;
   struct lower_plan *p;
-  const char *stem; // of names
+  const char *stem; // prefix of names
   int nasked, cap;
-  struct asked_kernel { // what was found for a kernel; the same kernel may stand again, be a tail too, and be in plans with other orders
-    uint64_t key;       // as memo.c has it
+  struct asked_kernel { // the choices of a kernel, which may occur again: in the graph, as a tail, or in a plan with other layouts
+    uint64_t key;       // as in memo.c
     int nchoices;
     struct choice *choice;
     const char *why;
@@ -66,8 +66,8 @@ static void choose(struct planning *w, struct lower_unit *u, bool tail)
   u->nchoices = w->asked[i].nchoices, u->choice = w->asked[i].choice, u->why = w->asked[i].why;
 }
 
-// Merges two lists of choices. Three of four entries come from `first`, which the model prefers. The fourth comes from `second`, because the model errs,
-// and a race of the first few entries then measures both kinds.
+// Merges two lists of choices. Three of four entries come from `first`, which the model prefers. The fourth comes from `second`: if the model errs, a
+// race of the first few entries still measures both kinds.
 static void in_turns(struct planning *w, struct lower_unit *u, const struct lower_unit *first, const struct lower_unit *second)
 {
   u->nchoices = first->nchoices + second->nchoices;
@@ -78,7 +78,8 @@ static void in_turns(struct planning *w, struct lower_unit *u, const struct lowe
   }
 }
 
-// The choices of one launch for the unit and its tail (`both`), merged with those of two launches (`u`, and `next` for the tail). The cheaper kind is first.
+// Merges the choices of one launch for the unit and its tail (`both`) with those of two launches (`u`, and `next` for the tail), the cheaper kind
+// first.
 static void beside(struct planning *w, struct lower_unit *u, const struct lower_unit *both, const struct lower_unit *next)
 {
   struct lower_unit alone = *u;
@@ -197,7 +198,7 @@ bool lower_inside(const struct lower_plan *p, const struct choice *pick, int uni
   return head >= 0 && p->unit[head].nchoices && pick[head].tail && !lower_inside(p, pick, head);
 }
 
-// Modelled seconds of all launches, each in the best way.
+// Modelled seconds of all launches, with the best choice for each.
 static double plan_cost(struct arena *mem, const struct lower_plan *p)
 {
   double sum = 0;
@@ -226,7 +227,7 @@ static int plan_ordered(struct arena *mem, struct graph *wrapped, const struct t
   for (int i = 0, n = isfinite(least) ? order_candidates(mem, wrapped, order, what) : 0; i < n && !status; i++) {
     as.order = order[i];
     if (plan_after(&w, wrapped, store, gpu, &as, &other, e) != OK) {
-      *e = (struct err){0}; // what cannot be done so is done row by row
+      *e = (struct err){0}; // this layout is not possible
       continue;
     }
     double cost = plan_cost(mem, &other);
@@ -242,7 +243,7 @@ static void take_cheaper(struct arena *mem, struct lower_plan *p, const struct l
   if (plan_cost(mem, other) < plan_cost(mem, p)) *p = *other;
 }
 
-// The plan of the graph that a rewrite made, where that is cheaper; the rewrite's status NO: there is none.
+// Replaces the plan by that of a rewritten graph if it is cheaper. rewrite: the status of the rewrite; NO: it changed nothing.
 static int plan_rewritten(struct arena *mem, int rewrite, struct graph *const *g, const struct target *gpu, const struct lower_opts *o,
                           struct lower_plan *p, struct err *e)
 {
@@ -252,7 +253,7 @@ static int plan_rewritten(struct arena *mem, int rewrite, struct graph *const *g
   return take_cheaper(mem, p, &other), OK;
 }
 
-// With gathers as kernels, or within those that read them; with tiles that are read in two ways as two, or as one.
+// Chooses the cheapest plan among rewrites of the graph: each tries one change, such as gathers merged into the kernels that read them.
 static int plan_wrapped(struct arena *mem, const struct graph *g, const struct target *gpu, const struct lower_opts *o, struct lower_plan *p,
                         struct err *e)
 {

@@ -1,4 +1,4 @@
-// The values that a scheme places: those of the kernel, rewritten by the scheme's rules but for those that are switched off.
+// The values of a kernel, rewritten by the rules of its scheme except those that are switched off.
 #include "lower/lower_emit.h"
 
 int lower_values(const struct lower_job *j, unsigned rules, struct kern *out, char why[160])
@@ -8,7 +8,7 @@ int lower_values(const struct lower_job *j, unsigned rules, struct kern *out, ch
   return OK;
 }
 
-// All products of f32 in block graphs are products of parts by now.
+// By now, each f32 product in a block graph is a product of bf16 parts.
 bool lower_exact(const struct lower_job *j)
 {
   const struct graph *g = j->n->kernels;

@@ -1,11 +1,11 @@
-// Addresses as text. An index counts elements of several axes together, the last the fastest; memory has a stride for each. Neighbours whose
-// strides are those of one longer axis are one, so that most addresses are a product and no division.
+// Addresses as text. An index counts the elements of several axes together, the last one fastest, and each axis has a stride in memory. Adjacent axes
+// with the strides of one longer axis are joined, so that most addresses need no division.
 #include "lower/lower_emit.h"
 
 bool walk_add(struct lower_walk *w, int64_t extent, int64_t stride)
 {
   if (extent == 1) return true;
-  if (w->n && w->stride[w->n - 1] == extent * stride) // one stride serves both
+  if (w->n && w->stride[w->n - 1] == extent * stride) // the two axes are one longer axis
     return w->extent[w->n - 1] *= extent, w->stride[w->n - 1] = stride, true;
   if (w->n == WALK_AXES) return false;
   return w->extent[w->n] = extent, w->stride[w->n++] = stride, true;

@@ -1,8 +1,8 @@
-// Operators of all ranks as launches: what meets, where it lies, and what the model says of it.
+// Collective operators as launches: the kind of collective, the size and place of its data, and its modelled time.
 #include "lower/lower.h"
 #include "plan/letters.h"
 
-// How the kernel of an operator of all ranks works; false: it is none, or ranks exchange nothing for it.
+// The collective that an operator needs; false: none.
 static bool how_of(enum op op, enum meeting_how *how)
 {
   const struct op_row *row = &op_rows[op];

@@ -1,5 +1,4 @@
-// The first choice of kernels that were asked about before. A search prices thousands of kernel graphs, and most of their kernels are in
-// several of them.
+// Remembers the first choice for each kernel. A search prices thousands of kernel graphs, and most of their kernels occur in several graphs.
 #include "lower/count.h"
 
 #include <pthread.h>
@@ -9,9 +8,9 @@ struct lower_memo {
   pthread_mutex_t lock;
   struct known_kernel {
     uint64_t key; // 0: empty
-    bool takes;   // some scheme does
+    bool takes;   // some scheme accepts it
     struct choice first;
-  } row[ROWS]; // a key has one place; a later one there replaces it
+  } row[ROWS]; // a key has one row; a later key with the same row replaces it
 };
 
 struct lower_memo *lower_memo_new(struct arena *mem)
@@ -21,7 +20,7 @@ struct lower_memo *lower_memo_new(struct arena *mem)
   return m;
 }
 
-// Facts of a buffer that schemes know: dtype, shape, where it comes from and goes, and which accesses share it.
+// Hashes what schemes know of a buffer: dtype, shape, its producer and consumers, and which accesses share it.
 static uint64_t buffer_key(const struct lower_job *j, int tensor, const int *seen, int nseen)
 {
   const struct graph *g = j->n->kernels;

@@ -1,5 +1,5 @@
-// The scheme of products by mma.sync: the kernel around the nodes, and its choices. A block brings what does not change
-// into shared memory, then runs a ring of stages: while it computes on one, the next ones are on their way.
+// The scheme of products by mma.sync: the frame of the kernel, and its choices. A block copies loop-invariant tiles into shared memory, then runs a
+// pipeline: while one stage is read, the next ones are copied.
 #include "lower/count.h"
 #include "lower/mma.h"
 
@@ -46,7 +46,8 @@ void mma_hoist(struct mma_kernel *k)
   }
 }
 
-// Loads of the iteration itself are on their way while products run: few registers' worth of what varies and no product reads.
+// Starts loads that only this iteration needs, so that they are in flight while products run. Only varying values of few registers that no product
+// reads.
 static void fetch(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
@@ -234,7 +235,7 @@ static int with_parts(struct mma_plan *p, struct knobs k, int n, int most, struc
   return n;
 }
 
-// Stages of the ring at one layout of the warps: n, and how many there are then.
+// Tries one layout of warps with different numbers of stages. Returns the new number of settings.
 static int with_stages(struct mma_plan *p, struct norm_anew to, const struct warp_layout *w, int n, int most, struct knobs *out)
 {
   int ways = p->job->tail ? 2 : 1;
@@ -249,16 +250,16 @@ static int with_stages(struct mma_plan *p, struct norm_anew to, const struct war
                        [MMA_STEP] = (int)to.step}};
     if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
     if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
-    if (p->iterations == 1 && !p->queued && stages < 4) continue; // stages are all the same
+    if (p->iterations == 1 && !p->queued && stages < 4) continue; // all numbers of stages give the same kernel
     n = with_ahead(p, &k, n, out);
     if (!way) n = with_parts(p, k, n, most, out);
   }
   return n;
 }
 
-enum { FEW_LAYOUTS = 8 }; // where the grid is cut anew
+enum { FEW_LAYOUTS = 8 }; // if the grid is re-tiled
 
-// Warps as threads.c lays them out, the best first; then one or two tiles of rows for each warp, where that is no power of two.
+// Tries layouts of warps in the order of threads.c, best first; then one or two tiles of rows for each warp, if that is no power of two.
 static int layouts(const struct mma_plan *p, int most, struct warp_layout *w)
 {
   const struct norm *n = mma_block_norm(p);
@@ -281,14 +282,14 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
     if (!mma_plan(&p, mma_anew(j, to[i], other), other)) continue;
     int count = layouts(&p, i ? FEW_LAYOUTS : WARP_LAYOUTS, w);
     for (int k = 0; k < count && n < most; k++) {
-      p.why = !i && w[k].rows * w[k].cols == 1 ? why : other; // the reason of one warp, if none does it
+      p.why = !i && w[k].rows * w[k].cols == 1 ? why : other; // the reason of one warp is the best one if no layout fits
       n = with_stages(&p, to[i], &w[k], n, most, out);
     }
   }
   return n;
 }
 
-// Without a kernel ahead there is no next one to hold back.
+// A kernel without a previous kernel has no next one to hold back.
 static void settle(const struct lower_job *j, struct knobs *k)
 {
   if (!j->dependent) k->v[MMA_HOLD] = 0;

@@ -1,35 +1,34 @@
-// mma: inside mma*.c, the scheme of products by mma.sync.
+// mma: shared inside mma*.c, the scheme of products by mma.sync. It accepts every block graph whose products agree on their rows.
 //
-// Every block graph with products that agree on their rows. Glossary
-//   rows, batch  letters of the rows of products. Letters of the batch stand also in right operands, so that a tile of 16 rows stays within one
-//                of the batch: rows are padded to a multiple of 16 for each of the batch
-//   columns      all other letters of a tensor, as a list with one order: what is summed by the next product is the columns of its left operand
-//   fragment     a tensor in registers, as accumulators of mma.m16n8k16 lie: [MT, NT].[2, 1].[1, 2], MT tiles of 16 rows and NT of 8 columns a
-//                warp. Tensors without rows or columns have an extent of 1 there. Rounded, it is a left operand
-//   tile         an iterator's tile that a product reads, in shared memory: [out, in], `in` contiguous in device memory
-//   queue        without a loop, right operands of one shape that are read one after another (layers): they share a few slots, and while one is
-//                read the next ones come
-//   side         what is computed of iterators alone for a right operand (the norm of keys): in fragments of its own, whose columns are what is
-//                reduced, from shared memory and back
-//   split        columns that the warps along WN share. If a product or a reduction sums over them, each warp has a part of its result: parts
-//                are combined through shared memory, those of accumulators after the loop
-//   cut          rows of a block where the grid is cut anew: what of the grid only rows have, and batches, whatever the
-//                block graph's tiles have of them. The last block may have fewer
+// Glossary
+//   rows, batch  letters of the rows of products. Batch letters occur in right operands too, so a tile of 16 rows must stay within one batch
+//                index: the rows of each batch index are padded to a multiple of 16
+//   columns      all other letters of a tensor, as an ordered list. The columns of a left operand are the letters that the product sums over
+//   fragment     a tensor in registers, in the layout of accumulators of mma.m16n8k16: [MT, NT].[2, 1].[1, 2], with MT tiles of 16 rows and NT of
+//                8 columns for each warp. Without rows or columns, that extent is 1. Rounded to the operands' type, it is a left operand
+//   tile         the part of a tensor that an iterator has and a product reads, in shared memory: [out, in], `in` contiguous in device memory
+//   queue        in a kernel without a loop: right operands of one shape that are read one after another, such as the weights of layers. They
+//                share a few slots, and the next ones are copied while one is read
+//   side         values computed from iterators alone for a right operand, such as the norm of keys. They have fragments of their own, whose
+//                columns are the reduced letters. The result is written back to shared memory
+//   split        columns that the warps along WN share. If a product or a reduction sums over them, each warp has a part of the result. Parts are
+//                added through shared memory, those of accumulators after the loop
+//   cut          the number of rows of a block in a re-tiled grid (plan/anew.h). The last block may have fewer
 //
-//   mma_cut.c    the grid, the loop or columns cut anew
-//   mma_ragged.c the loop's last iteration and the last block of columns, where they have less than the others
-//   mma_plan.c   what a block graph needs, whatever the knobs: rows, columns, tiles, sections
-//   mma_shape.c  which values the scheme does, columns of each
-//   mma_section.c  what is computed before, in and after the loop, and in which order
-//   mma_fit.c    the plan at some knobs: tiles a warp, registers, shared memory; the cost
-//   mma_live.c   registers                          mma_walk.c     addresses as text
-//   mma_load.c   copies into shared memory          mma_product.c  operands, products
-//   mma_value.c  fragments from device memory       mma_compute.c  elementwise, reductions, accumulators
-//   mma_combine.c  parts that warps have            mma_cost.c     what is counted
-//   mma_side.c   right operands that are computed   mma_hidden.c   iterations that are masked
-//   mma_save.c   savers                             mma_pad.c      sizes that fragments do not divide
-//   mma_parts.c  blocks that share a loop
-//   mma.c        the kernel around them; the scheme
+//   mma_cut.c      re-tiled grid, loop or columns
+//   mma_ragged.c   a last iteration, or a last block of columns, that is smaller than the others
+//   mma_plan.c     facts of a block graph that do not depend on knobs: rows, columns, tiles, sections
+//   mma_shape.c    which values the scheme supports; the columns of each
+//   mma_section.c  values before, in and after the loop, and their order
+//   mma_fit.c      the plan for given knobs: tiles of a warp, registers, shared memory; the cost
+//   mma_live.c     registers                          mma_walk.c     addresses as text
+//   mma_load.c     copies into shared memory          mma_product.c  operands, products
+//   mma_value.c    fragments from device memory       mma_compute.c  elementwise operators, reductions, accumulators
+//   mma_combine.c  adds parts of warps                mma_cost.c     counts work for the cost model
+//   mma_side.c     computed right operands            mma_hidden.c   masked iterations
+//   mma_save.c     savers                             mma_pad.c      sizes that fragments do not divide
+//   mma_parts.c    blocks that share a loop
+//   mma.c          the frame of the kernel; the scheme
 #ifndef MICA_LOWER_MMA_H
 #define MICA_LOWER_MMA_H
 
@@ -43,8 +42,8 @@ enum {
               KERN_BIT(SCALED) | KERN_BIT(SUMS) | KERN_BIT(WEIGHTS) | KERN_BIT(SELECT)
 };
 enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 24 };
-enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD, MMA_HOLD, MMA_PARTS }; // MMA_LAST: of a tail
-enum { MMA_MOST_AHEAD = 8, MMA_MOST_PARTS = 64 }; // iterations; blocks that share a loop
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD, MMA_HOLD, MMA_PARTS }; // MMA_LAST: way of a tail
+enum { MMA_MOST_AHEAD = 8, MMA_MOST_PARTS = 64 }; // iterations that may be prefetched; blocks that share a loop
 enum { MMA_BY_COLUMNS, MMA_BY_SUMS };             // how warps along WN divide work
 
 struct mma_cols {
@@ -56,7 +55,7 @@ struct mma_cols {
   bool split;
   int nt;           // tiles of 8 columns for each warp
   bool split_after; // split after the loop, when parts of sums are combined
-  const char *from; // first tile of a thread, as text, if results are made in pieces; NULL: 0
+  const char *from; // first tile of a thread, as text, if results are computed in pieces; NULL: 0
 };
 struct mma_tile {
   int value, iter, tensor; // value: the load; iter: its iterator; tensor: the tensor whose name its memory has
@@ -70,7 +69,7 @@ struct mma_tile {
   bool varying;                        // it has a pipeline stage for each iteration
   bool turned;                         // a left operand with contiguous rows
   bool cut;                            // a left operand of which a block has `cut` rows
-  int reads;                           // products that have it as left operand
+  int reads;                           // number of products with it as left operand
   bool lanes;                          // no product reads it (mma_lane_tile)
   int due;                             // order of the first reads of tiles
   // set for the knobs
@@ -82,10 +81,10 @@ enum mma_section {
   MMA_LOOP,
   MMA_POST,
   MMA_SIDE,
-  MMA_SENT, // with the result that is stored in pieces (wgmma_store.c)
+  MMA_SENT, // computed with a result that is stored in pieces (wgmma_store.c)
   MMA_CONST
 };                 // MMA_CONST: constants; their section is ignored
-struct mma_shape { // of a value in registers
+struct mma_shape { // the shape of a value in registers
   bool rows;
   int cols; // a list; -1: none
 };
@@ -100,7 +99,7 @@ struct mma_product {
   const struct chain_product *chain;
 };
 struct mma_side {
-  int root, tile; // the value that is read, and the tile whose place it takes
+  int root, tile; // root: the value that products read; tile: the tile that it overwrites
   bool varying;
   bool *member;          // for each value: whether it belongs to the side computation
   struct mma_plan *plan; // its fragments: all warps divide the rows
@@ -114,7 +113,7 @@ struct mma_plan {
   uint32_t row_letters, batch_letters;
   struct lower_space batch, rows;
   int64_t nbatch, nrows, padded; // nrows: rows of one batch index; padded: to a multiple of 16
-  int64_t cut;                   // 0: blocks have the rows of the block graph's; else the first axis counts pieces of them
+  int64_t cut;                   // 0: as in the block graph; otherwise the first axis counts pieces of `cut` rows
   int ncols, ntiles, nproducts;
   struct mma_cols cols[MMA_LISTS];
   struct mma_tile tile[MMA_TILES];
@@ -141,7 +140,7 @@ struct mma_plan {
   // set for the knobs
   int wm, wn, mt, stages, threads;
   int ahead;                 // iterations whose tiles are prefetched to L2 before the previous kernel has ended
-  bool hold;                 // the next kernel may begin only then (rows_ahead.c explains)
+  bool hold;                 // the next kernel may begin only after the wait (rows_ahead.c explains)
   int queued;                // tiles in the queue; 0: none. It has `stages` slots
   int parts;                 // blocks that share the iterations of the loop; 0: each has all
   bool *factor;              // for each value: factors of rescaled sums depend on it; NULL without parts
@@ -149,12 +148,12 @@ struct mma_plan {
 };
 
 // ---- mma_cut.c ----
-const struct lower_job *mma_anew(const struct lower_job *j, struct norm_anew to, char why[160]);       // NULL with the reason in why
-void mma_cut_rows(struct mma_plan *p);                                                                 // the order of rows in a re-tiled grid
-int64_t mma_block_rows(const struct mma_plan *p);                                                      // including padding
-const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within);                       // among all rows, as text; within: clamped
-bool mma_cut_ragged(const struct mma_plan *p);                                                         // whether the last block has fewer
-struct norm *mma_block_norm(const struct mma_plan *p);                                                 // with as many rows as a block has
+const struct lower_job *mma_anew(const struct lower_job *j, struct norm_anew to, char why[160]); // NULL, with the reason in why: impossible
+void mma_cut_rows(struct mma_plan *p);                                                           // the order of rows in a re-tiled grid
+int64_t mma_block_rows(const struct mma_plan *p);                                                // including padding
+const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within); // index among all rows, as text; within: clamped to existing rows
+bool mma_cut_ragged(const struct mma_plan *p);                                   // whether the last block has fewer rows
+struct norm *mma_block_norm(const struct mma_plan *p);                           // the norm with as many rows as a block has
 int mma_cuts(const struct lower_job *j, int64_t least, struct norm_anew out[MMA_CUTS], char why[160]); // re-tilings worth trying
 // ---- mma_ragged.c ----
 bool mma_clipped(const struct mma_plan *p, int cols);           // whether the last block has fewer of these columns
@@ -163,14 +162,14 @@ bool mma_ragged(const struct mma_plan *p, int cols);            // whether the l
 bool mma_ragged_fits(struct mma_plan *p);                       // whether the scheme masks everything that depends on them
 const char *mma_ragged_index(const struct mma_plan *p, const char *at, int unit, const char *it); // clamped to those of iteration `it`
 const char *mma_ragged_count(const struct mma_plan *p, int unit, const char *it); // whether the iteration has at least that many units
-int64_t mma_ragged_last(const struct mma_plan *p);                                // the number that the last iteration has
+int64_t mma_ragged_last(const struct mma_plan *p);                                // the number of elements in the last iteration
 // ---- mma_plan.c, mma_shape.c, mma_section.c, mma_fit.c ----
-int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why, or in j's if why is NULL
+int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0: impossible, with the reason in why, or in j's if why is NULL
 bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // sets the reason; returns false
 bool mma_lane_tile(struct mma_plan *p, int value, int cols);                // makes a tile of a matrix that only elementwise operators read
-int mma_cols_of(struct mma_plan *p, int value, uint32_t letters);           // the list, added if it is missing; -1: no room
-int mma_cols_with(const struct mma_plan *p, uint32_t letters);              // the list; -1: there is none
-bool mma_shapes(struct mma_plan *p, const bool *only);                      // of these values; NULL: of all but side computations
+int mma_cols_of(struct mma_plan *p, int value, uint32_t letters);           // the number of the list, which is added if it is missing; -1: no room
+int mma_cols_with(const struct mma_plan *p, uint32_t letters);              // the number of the list; -1: there is none
+bool mma_shapes(struct mma_plan *p, const bool *only);                      // only: for these values; NULL: for all but side computations
 bool mma_sums_parts(const struct mma_plan *p, int fold);
 void mma_sections(struct mma_plan *p); // assigns values to sections and orders them
 static inline const struct kern_value *mma_at(const struct mma_plan *p, int v) { return &p->k.v[v]; }
@@ -189,9 +188,9 @@ static inline const struct mma_product *mma_product_at(const struct mma_plan *p,
 }
 static inline const struct mma_tile *mma_tile_at(const struct mma_plan *p, int v) { return p->tile_of[v] < 0 ? NULL : &p->tile[p->tile_of[v]]; }
 bool mma_reduces(const struct kern_value *v);          // a sum or a maximum, over iterations or letters
-bool mma_accumulates(const struct mma_plan *p, int v); // over iterations
+bool mma_accumulates(const struct mma_plan *p, int v); // whether it is an accumulation over iterations
 bool mma_reads(const struct mma_plan *p, int v, int operand);
-bool mma_read_in(const struct mma_plan *p, int value, unsigned sections); // only values of these sections read it; sections as bits
+bool mma_read_in(const struct mma_plan *p, int value, unsigned sections); // whether only values of these sections read it; sections as bits
 int mma_running(const struct mma_plan *p, int like, enum kern_kind kind); // the same running maximum; -1: there is none
 int mma_last_of(const struct mma_plan *p, int v);             // the running maximum whose last value this maximum over all iterations is; -1: none
 bool mma_side_add(struct mma_plan *p, int root, int *source); // source: the iterator that has all of the operand's elements
@@ -206,16 +205,16 @@ static inline bool mma_joined(const struct mma_plan *p, int v) // whether it is 
     if (p->product[i].joins == v) return true;
   return false;
 }
-// Whether each warp has a part of the product's sum. Never by wgmma: its operands are read in place.
+// Whether each warp has a part of the product's sum. Never with wgmma, which reads operands in shared memory.
 static inline bool mma_sums_part(const struct mma_plan *p, const struct mma_product *x) { return !p->wg && p->cols[x->sum_cols].split; }
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
 bool mma_tail_fit(struct mma_plan *p, int way, int threads); // for that many threads; adds shared memory
 // ---- mma_pad.c ----
-int64_t mma_pad(int64_t size);                                                // columns, or terms of a sum, in whole fragments
-int64_t mma_padded(const struct mma_plan *p, uint32_t letters, int64_t size); // `size` for letters that are not columns
-bool mma_pads(const struct mma_plan *p, int cols);                            // whether there are more than exist
-void mma_pad_tile(const struct mma_plan *p, struct mma_tile *t, bool left);   // from its lists of columns
+int64_t mma_pad(int64_t size);                                                // `size` columns or terms of a sum, rounded up to whole fragments
+int64_t mma_padded(const struct mma_plan *p, uint32_t letters, int64_t size); // the padded size of letters that are not columns
+bool mma_pads(const struct mma_plan *p, int cols);                            // whether the list is padded
+void mma_pad_tile(const struct mma_plan *p, struct mma_tile *t, bool left);   // sets the tile's padding from its lists of columns
 const char *mma_tile_row(const struct mma_plan *p, const struct mma_tile *t, const char *row);
 const char *mma_column(const struct mma_plan *p, int cols, int unit, int e);
 const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int e);
@@ -225,8 +224,8 @@ void mma_hidden_plan(struct mma_plan *p);
 void mma_hidden_bounds(struct mma_kernel *k, bool waited);           // prints @from and @count
 const char *mma_iteration(const struct mma_plan *p, const char *it); // iteration of the graph for the loop's iteration `it`
 const char *mma_iterations(const struct mma_kernel *k);              // number of the loop's iterations, as text
-bool mma_read_hidden(const struct mma_plan *p, int load);            // whether only values that the masked score is made of read the load
-const char *mma_partly_hidden(struct mma_kernel *k);                 // the condition that an iteration masks something
+bool mma_read_hidden(const struct mma_plan *p, int load);            // whether the load is only used to compute the masked score
+const char *mma_partly_hidden(struct mma_kernel *k);                 // the condition that the iteration has masked elements
 // ---- mma_cost.c ----
 void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *out); // sent: savers by TMA, or NULL
 // ---- mma_parts.c ----
@@ -245,12 +244,12 @@ int64_t mma_live(const struct mma_plan *p); // registers of a thread, without ad
 int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);
 
 // ---- mma_walk.c ----
-void mma_walk_text(const struct lower_walk *w, const char *index, struct str *out); // of any index
+void mma_walk_text(const struct lower_walk *w, const char *index, struct str *out); // for any index
 // Strides of the list's letters, given for each letter, in units of `unit` elements; the index counts index_unit elements of the fastest letter at
 // once.
 void mma_walk_list(const struct mma_plan *p, const struct lower_space *l, const int64_t *stride, int unit, int index_unit, const char *index,
                    struct str *out);
-// offset, grid and loop terms of an access at iteration `it`
+// Prints offset, grid and loop terms of an access at iteration `it`.
 void mma_walk_base(const struct mma_plan *p, const struct plan_access *a, int unit, const char *it, struct str *out);
 // The largest number of elements, at most `most`, that are contiguous along the list's fastest letter for every position of the access.
 int mma_width(const struct mma_plan *p, const struct plan_access *a, const struct lower_space *l, int most);

@@ -1,5 +1,5 @@
-// Parts of sums and maxima that the warps along WN have, by way of shared memory: each writes its registers as they
-// are, and after a barrier each reads those of all. If columns are split from then on, each warp reads its share.
+// Combines the parts of sums and maxima of the warps along WN. Each warp writes its registers to shared memory, and after a barrier each reads those
+// of all warps. If columns are split from here on, a warp reads only its share.
 #include "lower/mma.h"
 
 static const char *meeting(const struct mma_plan *p) { return p->wg ? "work" : "t"; }
@@ -12,7 +12,7 @@ int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s)
   return 4 * p->wn * rows * (s.cols >= 0 ? p->cols[s.cols].padded : 1);
 }
 
-// One value a row, of one lane a quad.
+// For one value a row, one lane of a quad writes.
 static const char *rows(struct mma_kernel *k, const char *reg, const char *op)
 {
   const struct mma_plan *p = k->p;
@@ -59,6 +59,6 @@ static const char *fragments(struct mma_kernel *k, const char *reg, struct mma_s
 const char *mma_combine(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *op, bool share)
 {
   const char *all = s.cols < 0 ? rows(k, reg, op) : fragments(k, reg, s, share);
-  if (k->p->wg) mma_meet(k); // there is no other barrier before they write there again
+  if (k->p->wg) mma_meet(k); // no other barrier precedes the next write
   return all;
 }

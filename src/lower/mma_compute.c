@@ -1,10 +1,10 @@
-// Values as specs over fragments: elementwise operators, reductions over columns, accumulators. Sums that only
-// accumulate are left in parts, one a lane of a quad, until after the loop.
+// Values as specs over fragments: elementwise operators, reductions over columns, accumulators. Sums that are only accumulated stay in parts, one for
+// each lane of a quad, until after the loop.
 #include "lower/mma.h"
 
 #include <math.h>
 
-// A value that is computed has its own shape; a load comes in that of the result, or whole where it is reduced.
+// A computed value has its own shape. A load gets the shape of the result, or its full shape if it is reduced.
 struct mma_shape mma_wanted(const struct mma_plan *p, int value, int i)
 {
   const struct kern_value *n = mma_at(p, value);
@@ -24,7 +24,7 @@ static void set(struct mma_kernel *k, const char *out, double x) { text_line(k->
 
 // ---- elementwise ----
 
-// 2^x. If products wait for the unit that computes exponentials, one tile of columns out of `poly` uses multiplications instead.
+// 2^x. If exponentials limit the loop, one tile of columns out of `poly` computes them by multiplications instead of the special-function unit.
 static void powers(struct mma_kernel *k, const struct kern_value *v, const char *out, const char *x, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;
@@ -55,7 +55,7 @@ static void apply(struct mma_kernel *k, int value)
 
 static bool same_shape(struct mma_shape a, struct mma_shape b) { return a.rows == b.rows && a.cols == b.cols; }
 
-// A mask that rows of the block may not add at all.
+// A mask that some blocks' rows do not add.
 static void added(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
@@ -71,7 +71,7 @@ static void added(struct mma_kernel *k)
   mma_forget(k, &known), k->reg[value] = out;
 }
 
-// A score, or less where it is hidden: indices are compared only in iterations that hide some.
+// The masked score. Indices are compared only in iterations that have masked elements.
 static void hide(struct mma_kernel *k, int value)
 {
   const struct mma_plan *p = k->p;
@@ -105,7 +105,7 @@ static void spread(struct mma_kernel *k, int value)
 
 // ---- reductions ----
 
-// Over this thread's columns: first down every other tile, so that there are several chains side by side.
+// Reduces over this thread's columns. Even and odd tiles are reduced separately first, which gives independent chains.
 static const char *reduce_thread(struct mma_kernel *k, const char *op, const char *x, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;
@@ -153,6 +153,7 @@ int mma_running(const struct mma_plan *p, int like, enum kern_kind kind)
   return -1;
 }
 
+// The final maximum is the last running maximum, if that exists.
 int mma_last_of(const struct mma_plan *p, int v) { return mma_at(p, v)->kind == KERN_MAX ? mma_running(p, v, KERN_RUN_MAX) : -1; }
 
 void mma_declare_accumulators(struct mma_kernel *k)
@@ -169,7 +170,7 @@ void mma_declare_accumulators(struct mma_kernel *k)
   text_about(k->t, 0);
 }
 
-// The maximum so far, and how far it has moved.
+// The running maximum, and its change.
 static void run(struct mma_kernel *k, int value)
 {
   int move = mma_running(k->p, value, KERN_RUN_MOVE);
@@ -211,24 +212,24 @@ static void finish(struct mma_kernel *k, int value)
   if (p->cols[mma_wanted(p, value, 0).cols].split) mma_combine(k, k->reg[value], s, fold_operator(v->kind), false);
 }
 
-// Values that were in parts among warps are whole afterwards, or split by columns that were not split before.
+// Combines values that warps have in parts. Afterwards they are whole, or split by other columns.
 void mma_finish_accumulators(struct mma_kernel *k)
 {
   struct mma_plan *p = arena_copy(k->mem, k->p, sizeof *p);
-  if (p->wn > 1) mma_meet(k); // shared memory of the loop may be taken again
+  if (p->wn > 1) mma_meet(k); // shared memory of the loop may be reused
   for (int i = 0; i < p->norder; i++)
     if (mma_accumulates(p, p->order[i])) text_about(k->t, mma_at(p, p->order[i])->about), finish(k, p->order[i]);
   text_about(k->t, 0);
   k->p = p;
   for (int c = 0; c < p->ncols; c++)
     if (p->cols[c].split_after) p->cols[c].split = true, p->cols[c].nt /= p->wn;
-  for (int v = 0; v < p->k.nvalues; v++) // what is loaded is loaded again
+  for (int v = 0; v < p->k.nvalues; v++) // loads are repeated
     if (mma_loads(p, v) && k->reg[v] && k->have[v].cols >= 0 && p->cols[k->have[v].cols].split_after) k->reg[v] = NULL;
 }
 
 // ---- any value ----
 
-// Vectors from device memory that are wanted next to a product's result are on their way while it runs.
+// Starts loads of vectors that are needed right after a product, so that they are in flight while it runs.
 static void fetch_vectors(struct mma_kernel *k, int out)
 {
   const struct mma_plan *p = k->p;
@@ -246,7 +247,7 @@ static void fetch_vectors(struct mma_kernel *k, int out)
 static void product(struct mma_kernel *k, int value)
 {
   const struct mma_product *x = mma_product_at(k->p, value);
-  if (x->into >= 0) return; // with its accumulator
+  if (x->into >= 0) return; // computed with its accumulator
   if (k->p->iterations == 1) fetch_vectors(k, x->out);
   const char *joined = x->joins >= 0 ? k->reg[x->joins] : NULL, *out = joined ? joined : mma_declare(k, k->p->shape[x->out], "fp32");
   if (!k->p->wg && !joined) set(k, out, 0);

@@ -1,21 +1,21 @@
-// Counts the work of a plan (count.def), by mma.sync and by wgmma. An item is a block of the block graph.
+// Counts the work of a plan (count.def), for mma.sync and for wgmma. An item is a block of the block graph.
 #include "lower/count.h"
 #include "lower/mma.h"
 
 #include <math.h>
 
 enum { ATOM = 16, UNROLLED = 16, FEW = 4, QUAD = 8, POLY = 10 };
-// Bytes that a copy of a thread moves at most; columns of a quad of lanes; instructions of an
-// exponential by multiplications.
+// ATOM: most bytes of a thread's copy; UNROLLED, FEW: loads in flight; QUAD: columns of a quad of lanes; POLY: instructions of an exponential by
+// multiplications.
 
 static double iterations(const struct mma_plan *p) { return (double)mma_parts_each(p) * (p->hides ? p->share : 1); }
 
 static double times(const struct mma_plan *p, bool varying) { return varying ? iterations(p) : 1; }
 
-// Place where serial waits are counted: in the loop, or outside.
+// Whether serial waits are counted in the loop or outside.
 #define SERIAL(c, loop, name) (*((loop) ? &(c)->loop_##name : &(c)->name))
 
-// Rows of a piece that do not exist are not saved, but loaded: as the last one again, or by TMA, which knows that there are none.
+// Missing rows of the last piece are loaded, as copies of the last row, but not saved. TMA does not load them.
 static double elements_of(const struct mma_plan *p, uint32_t has, bool loads)
 {
   int64_t rows = norm_extent(p->n, has & p->row_letters);
@@ -23,7 +23,7 @@ static double elements_of(const struct mma_plan *p, uint32_t has, bool loads)
   return (double)(rows * norm_extent(p->n, has & ~p->row_letters));
 }
 
-// Tiles come in copies; what only elementwise operators read comes from memory directly into fragments, two elements at a time.
+// Counts loads. Tiles are copied to shared memory. Values that only elementwise operators read are loaded into fragments, two elements at a time.
 static void loads(const struct mma_plan *p, struct kernel_counts *c)
 {
   double ring = 0, fixed = 0, soon = 0;
@@ -44,14 +44,14 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
     *(varying && p->iterations > 1 ? &ring : &fixed) += bytes;
     c->loaded += n * bytes;
   }
-  double stages = p->stages - 1; // one is read
+  double stages = p->stages - 1; // one stage is being read
   c->soon = soon;
   c->flight = p->iterations > 1 ? fixed + ring * fmin(stages, iterations(p)) : fixed;
   if (p->queued) c->flight *= fmin(1, (double)p->stages / p->queued);
   if (p->iterations > 1) c->steps = iterations(p);
 }
 
-// Stores from fragments, or by TMA from shared memory, if whole lines go at once.
+// Counts stores: from fragments, or by TMA from shared memory in whole lines.
 static void saves(const struct mma_plan *p, const bool *sent, struct kernel_counts *c)
 {
   for (int i = 0; i < p->n->nsave; i++) {
@@ -74,19 +74,19 @@ static void products(const struct mma_plan *p, struct kernel_counts *c)
     bool loop = p->section[x->out] == MMA_LOOP;
     double n = times(p, loop), rows = 16.0 * p->mt, cols = 8.0 * p->cols[x->out_cols].nt,
            sum = p->wg ? (double)p->cols[x->sum_cols].padded : 8.0 * p->cols[x->sum_cols].nt;
-    double share = p->wg ? 4 : 1; // warps that read the right operand together
+    double share = p->wg ? 4 : 1; // warps that share a read of the right operand
     *flops += n * warps * 2 * rows * cols * sum;
     c->shared += n * warps * 2 * cols * sum / share * (p->wg ? p->mt : 1);
     if (!mma_keeps_left(p, x))
       c->shared += n * warps * 2 * rows * sum;
     else if (p->tile_of[x->a] < 0)
-      c->lanes += n * 32 * warps * rows * sum / 64; // rounded to operands
+      c->lanes += n * 32 * warps * rows * sum / 64; // conversions to the operands' type
     SERIAL(c, loop, chain) += n * (4 + sum / 16 * (p->wg ? 1 : 2));
   }
 }
 
-// Sums of parts are loaded one part after another; the compiler unrolls what it may, and else a few. A warp's load touches as many
-// lines as a fragment has rows, and warps that share rows load the same.
+// Counts loads of reductions over parts, one part after another; a few are in flight. A warp's load touches as many lines as a fragment has rows.
+// Warps that share rows load the same lines.
 static void parts(const struct mma_plan *p, struct kernel_counts *c)
 {
   for (int i = 0; i < p->norder; i++) {
@@ -105,7 +105,7 @@ static double cost_of(const struct kern_value *v) { return v->kind == KERN_MAP ?
 
 static double elements_in(const struct mma_plan *p, struct mma_shape s) { return (double)mma_fragment_registers(p, s); }
 
-// A product, of a constant too, that only a sum or a difference reads is one instruction with it.
+// A multiplication that only an addition or a subtraction reads is fused with it.
 static bool fused(const struct mma_plan *p, int v)
 {
   const struct kern_value *x = mma_at(p, v);
@@ -115,7 +115,7 @@ static bool fused(const struct mma_plan *p, int v)
   return false;
 }
 
-// Elementwise operators, folds and accumulators on the lanes. Casts, maxima and factors of accumulators count as one each.
+// Counts elementwise operators, reductions and accumulators on the lanes. Casts, maxima and factors of accumulators count as one instruction each.
 static void arithmetic(const struct mma_plan *p, struct kernel_counts *c)
 {
   for (int i = 0; i < p->norder; i++) {
@@ -141,8 +141,7 @@ static void arithmetic(const struct mma_plan *p, struct kernel_counts *c)
   }
 }
 
-// Loads of an operand that is computed on the side, by warps that share its rows: fragments of what it is computed from are loaded as
-// they are read, some at a time.
+// Counts loads of a side computation, by the warps that share its rows. Fragments are loaded as they are read, some at a time.
 static void side(const struct mma_plan *p, const struct mma_side *s, struct kernel_counts *c)
 {
   const struct mma_plan *q = s->plan;
@@ -159,7 +158,7 @@ static void side(const struct mma_plan *p, const struct mma_side *s, struct kern
   c->lanes += n * lanes * words * 4, SERIAL(c, loop, waits) += n * words / FEW, SERIAL(c, loop, barriers) += n;
 }
 
-// Parts that warps have of a sum go through shared memory: each writes its own, and reads all, or all of its share.
+// Counts the exchange of parts of sums through shared memory. Each warp writes its part and reads all parts, or its share of them.
 static void combine(const struct mma_plan *p, struct mma_shape s, bool loop, bool share, struct kernel_counts *c)
 {
   double bytes = (double)mma_combine_bytes(p, s), reads = share ? 1 : p->wn, words = bytes / 8 / p->threads, n = times(p, loop);

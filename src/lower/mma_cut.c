@@ -1,5 +1,5 @@
-// Kernels of products whose grid, loop or columns are cut anew (plan/anew.h). Missing rows of the last piece are read as the last one and not
-// stored.
+// Kernels of products with a re-tiled grid, loop or columns (plan/anew.h). Missing rows of the last piece are read as copies of the last row and are
+// not stored.
 #include "lower/mma.h"
 
 const struct lower_job *mma_anew(const struct lower_job *j, struct norm_anew to, char why[160])
@@ -45,7 +45,7 @@ struct norm *mma_block_norm(const struct mma_plan *p)
   return n;
 }
 
-// ---- which ----
+// ---- re-tilings worth trying ----
 
 enum { MMA_STEPS = 5 };
 
@@ -75,7 +75,7 @@ static int add_step(int64_t step, int n, int64_t out[MMA_STEPS])
   return n;
 }
 
-// As the block graph has it (0) unless those are single elements, 64 and 128 at a time and the least, about 128 in equal shares, and few at once.
+// Steps of the loop: the block graph's (0) unless it is a single element, 64, 128, the least one, about 128 in equal parts, and a few small ones.
 static int some_steps(const struct norm *n, int64_t least, int64_t out[MMA_STEPS])
 {
   int64_t all, own = norm_own_step(n, &all), turns = (all + 127) / 128;
@@ -88,8 +88,8 @@ static int some_steps(const struct norm *n, int64_t least, int64_t out[MMA_STEPS
   return own == 1 && all <= 256 ? add_step((all + 15) / 16 * 16, count, out) : count;
 }
 
-// As the block graph has it, and pieces of a few sizes, none of which has all rows in its first half or is what the block graph
-// has anyway; each with a few steps of the loop.
+// Re-tilings: the block graph's, and a few sizes of pieces with a few steps of the loop. A piece must not be the block graph's, nor so large that its
+// first half has all rows.
 int mma_cuts(const struct lower_job *j, int64_t least, struct norm_anew out[MMA_CUTS], char why[160])
 {
   int64_t rows[MMA_CUTS], step[MMA_STEPS];

@@ -1,9 +1,9 @@
-// The plan at some knobs: how many tiles a warp has, what warps share, whether registers and shared memory suffice.
+// The plan for given knobs: the number of tiles of a warp, what warps share, and whether registers and shared memory suffice.
 #include "lower/mma.h"
 
 // ---- columns among warps ----
 
-// Warps have either parts of a product's sum or parts of its columns.
+// Each warp has either a part of a product's sum or a part of its columns.
 static bool may_split(const struct mma_plan *p, int c)
 {
   if (p->cols[c].padded % ((p->cols[c].summed ? 16 : 8) * p->wn)) return false;
@@ -20,8 +20,8 @@ static void split(struct mma_plan *p, bool product, bool summed)
     if (p->cols[c].product == product && p->cols[c].summed == summed && may_split(p, c)) p->cols[c].split = true;
 }
 
-// The columns of accumulators that are sums of parts are split after the loop, unless something else there needs them
-// whole: a product that sums over them, or one that makes them, of which each warp has a part of the sum.
+// Splits the columns of accumulators with partial sums after the loop, unless a value there needs all columns: a product that sums over them, or a
+// product of which each warp has a part of the sum.
 static void split_after(struct mma_plan *p)
 {
   for (int v = 0; v < p->k.nvalues; v++) {
@@ -56,7 +56,7 @@ bool mma_partial(const struct mma_plan *p, int accumulator)
   return x && mma_sums_part(p, x);
 }
 
-// Warpgroups have parts of the columns of results. Products sum over registers that hold all columns.
+// Splits the columns of results among warpgroups. Columns that a product sums over stay whole in each warpgroup's registers.
 static void split_results(struct mma_plan *p)
 {
   for (int c = 0; c < p->ncols; c++) {
@@ -77,7 +77,7 @@ static bool share_columns(struct mma_plan *p, int by)
     p->cols[c].nt = (int)(p->cols[c].padded / 8 / (p->cols[c].split ? p->wn : 1));
     any |= p->cols[c].split;
   }
-  for (int i = 0; i < p->nproducts; i++) // an accumulator has parts of all that it adds, or of none
+  for (int i = 0; i < p->nproducts; i++) // an accumulator has parts of all its summands or of none
     if (p->product[i].into >= 0 && mma_partial(p, p->product[i].into) != mma_sums_part(p, &p->product[i]))
       return mma_refuse(p, "an accumulator adds parts and wholes");
   for (int i = 0; i < p->nproducts; i++)
@@ -86,7 +86,7 @@ static bool share_columns(struct mma_plan *p, int by)
   return any || mma_refuse(p, "%d warps share no columns", p->wn);
 }
 
-// Registers of a thread: what lives through the loop, and the most that one product or operator needs besides.
+// Registers of a thread: those that live through the loop, and the most that one product or operator needs in addition.
 static int64_t estimate(const struct mma_plan *p)
 {
   int64_t lasting = 0, most = 0;
@@ -110,7 +110,7 @@ static int64_t estimate(const struct mma_plan *p)
   return lasting + most + 40;
 }
 
-// Shared memory that parts of sums and maxima pass through.
+// Shared memory through which parts of sums and maxima pass.
 static int64_t combined(const struct mma_plan *p)
 {
   int64_t bytes = 0;
@@ -133,7 +133,7 @@ static bool same_room(const struct mma_tile *a, const struct mma_tile *b)
          a->swizzle[0] == b->swizzle[0] && a->swizzle[2] == b->swizzle[2];
 }
 
-// Read by one product, on its right, and by nothing on the side.
+// Whether one product reads the tile, as its right operand, and no side computation does.
 static bool may_queue(const struct mma_plan *p, const struct mma_tile *t)
 {
   int reads = 0;
@@ -144,7 +144,7 @@ static bool may_queue(const struct mma_plan *p, const struct mma_tile *t)
   return reads == 1;
 }
 
-// The largest number of tiles that can take turns, if there are more than slots.
+// The most queued tiles, if there are more tiles than slots.
 static void queue(struct mma_plan *p)
 {
   const struct mma_tile *shape = NULL;

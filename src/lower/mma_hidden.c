@@ -1,12 +1,12 @@
-// Loops over keys that a condition on indices hides, in products by mma.sync and by wgmma: a block takes only the iterations in which it
-// shows something, and compares indices only in those in which it hides something. Its bounds come from kern_hidden.c. If they load numbers, each
-// warp loads those of all rows of the block. Rows that show nothing take all iterations, as the maximum of what is hidden counts there.
+// Loops over keys that a condition on indices masks, for mma.sync and wgmma. A block executes only the iterations with unmasked elements, and
+// compares indices only in those with masked elements. kern_hidden.c gives the bounds. If bounds load numbers, each warp loads those of all rows of
+// the block. A block with a row without unmasked elements executes all iterations, because the maximum of masked scores matters for that row.
 #include "lower/mma.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST_BLOCKS = 1 << 16 }; // that are looked at for the share
+enum { MOST_BLOCKS = 1 << 16 }; // blocks that are examined to compute the share
 
 // ---- bounds: rest(block) + step * iteration >= 0 ----
 
@@ -15,7 +15,7 @@ static int64_t step_of(const struct mma_plan *p, const struct kern_sum *b)
   return b->stride[p->n->nletters + p->n->block->ngrid + norm_only_loop(p->n->block)];
 }
 
-// The step from row to row, of blocks that have pieces of all rows; false where rows are no single walk.
+// The step of a bound from one row to the next, for blocks that have pieces of all rows. False: rows are not one walk.
 static bool row_step(const struct mma_plan *p, const struct kern_sum *b, int64_t *step)
 {
   struct lower_walk w;
@@ -24,7 +24,7 @@ static bool row_step(const struct mma_plan *p, const struct kern_sum *b, int64_t
   return p->cut && w.n <= 1;
 }
 
-// The most or the least that letters add; letters of rows that are pieces apart are left out.
+// The most or the least that letters add to a bound, without the letters of rows in pieces.
 static int64_t tile_part(const struct mma_plan *p, const struct kern_sum *b, bool most)
 {
   int64_t r = b->constant, step;
@@ -36,7 +36,7 @@ static int64_t tile_part(const struct mma_plan *p, const struct kern_sum *b, boo
   return r;
 }
 
-// A number, what the grid adds, and these letters of rows; and more, which is text. All that is added, less all that is subtracted.
+// Prints a number, the terms of the grid and of these letters of rows, and the text `more`. Positive terms come first, then negative ones.
 static const char *sum_text(struct mma_kernel *k, const struct kern_sum *b, int64_t number, uint32_t letters, const char *more, bool less)
 {
   const struct mma_plan *p = k->p;
@@ -65,7 +65,7 @@ static const char *rest(struct mma_kernel *k, const struct kern_sum *b, bool mos
   return sum_text(k, b, tile_part(p, b, most), 0, rows, step < 0);
 }
 
-// ---- bounds that load numbers: by row, the first and the last element that is shown ----
+// ---- bounds that load numbers: each row's first and last unmasked element ----
 
 static const char *loaded(struct mma_kernel *k, int value, const char *name)
 {
@@ -84,7 +84,7 @@ static const char *loaded(struct mma_kernel *k, int value, const char *name)
   return arena_printf(k->mem, "@%s", name);
 }
 
-// The bound's left side in row @r, without the element's own number.
+// The left side of the bound in row @r, without the term of the element's own index.
 static const char *row_rest(struct mma_kernel *k, const struct kern_sum *b, const char *name)
 {
   return sum_text(k, b, b->constant, k->p->row_letters, b->by ? loaded(k, b->load, name) : "", b->by < 0);
@@ -122,7 +122,7 @@ static void loaded_bounds(struct mma_kernel *k)
   text_fill(k->t,
             "%spans:[5].i32.RF\n"
             "%spans <- UnaryPointwise<cast>(%span)\n"
-            "%spans <- Reduction<max>#warp(%spans)\n" // of integers: one instruction, and all lanes are known to agree
+            "%spans <- Reduction<max>#warp(%spans)\n" // a reduction of integers is one instruction, and makes the value uniform
             "@least = value(%spans[0])\n"
             "@most = value(%spans[1])\n"
             "@whole = value(%spans[2])\n"
@@ -138,7 +138,7 @@ static bool loads_rows(const struct mma_plan *p, int load)
   return p->n->kernels->tensors[p->k.v[load].at.tensor].dtype == I32 && !(mma_has(p, load) & ~p->row_letters);
 }
 
-// Numbers 0, 1, ... of elements along the loop, with factor 1 or -1, alike in all bounds.
+// Whether the elements along the loop are numbered 0, 1, ... in all bounds, with the same factor 1 or -1.
 static bool may_load(const struct mma_plan *p)
 {
   for (int i = 0; i < p->hidden.nbounds; i++) {
@@ -172,7 +172,7 @@ void mma_hidden_bounds(struct mma_kernel *k, bool waited)
   text_line(k->t, "@count = max(%s - @from, 1)", to);
 }
 
-// May blocks begin behind the first iteration?
+// Whether blocks may skip the first iterations.
 static bool begins_late(const struct mma_plan *p)
 {
   bool late = p->parts || (p->hidden.loads && p->hides);
@@ -206,7 +206,7 @@ const char *mma_partly_hidden(struct mma_kernel *k)
 
 // ---- the plan ----
 
-// Values of the loop that only the hidden score is made by.
+// Finds the values in the loop that only the masked score depends on.
 static void mark_own(struct mma_plan *p)
 {
   const struct kern_hidden *h = &p->hidden;
@@ -227,7 +227,7 @@ static void mark_own(struct mma_plan *p)
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
-// Iterations of the block at these places of the grid, and how many of them hide something.
+// The iterations of the block at these grid coordinates, and how many of them have masked elements.
 static int64_t iterations_at(const struct mma_plan *p, const int64_t *grid, int64_t *mixed)
 {
   int64_t from = 0, to = p->iterations, whole_from = 0, whole_to = p->iterations;
@@ -248,7 +248,7 @@ static int64_t iterations_at(const struct mma_plan *p, const int64_t *grid, int6
   return n;
 }
 
-// The share of iterations that are not left out. If all blocks run at once, the longest counts.
+// The share of iterations that are executed. If all blocks run at once, the longest block counts.
 static void shares(struct mma_plan *p)
 {
   const struct graph *b = p->n->block;
@@ -266,7 +266,7 @@ static void shares(struct mma_plan *p)
   p->partly = (double)some / (double)all, p->backwards = last > first;
 }
 
-// Not known before the kernel runs: half of the elements, as of a causal mask.
+// Loaded bounds are unknown before the kernel runs: half of the elements, as with a causal mask.
 static void share_loaded(struct mma_plan *p)
 {
   double turns = (double)graph_blocks(p->n->block) / (double)p->job->gpu->cores;

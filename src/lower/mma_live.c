@@ -1,10 +1,10 @@
-// Registers that a thread of the kernel needs: the most that live at any value. Values live from where they are
-// computed to the last that reads them; what crosses an iteration, and what the loop reads from before it, through all of
-// the loop. An elementwise operator writes where an operand was that nobody reads again.
+// The registers that a thread needs: the most that are live at any value. A value lives from its computation to its last reader. Values that cross an
+// iteration, and values from before the loop that the loop reads, live throughout the loop. An elementwise operator reuses the registers of an
+// operand that is not read again.
 #include "lower/mma.h"
 
 struct life {
-  int first, last; // positions in the order; last < first: nobody reads it
+  int first, last; // positions in the order; last < first: never read
   int64_t registers;
 };
 
@@ -13,7 +13,8 @@ int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s)
   return (s.rows ? 2 * p->mt : 1) * (s.cols >= 0 ? 2 * p->cols[s.cols].nt : 1);
 }
 
-// Values in the order in which they are emitted, and saves as numbers behind those of values; returns how many. loop[0..1]: positions of the
+// Lists values in the order in which they are emitted, with saves numbered after the values. Returns their number. loop[0..1]: positions of the
+// loop's values.
 // loop's.
 static int in_order(const struct mma_plan *p, int *order, int loop[2])
 {
@@ -28,7 +29,7 @@ static int in_order(const struct mma_plan *p, int *order, int loop[2])
   return n;
 }
 
-// A load comes with the rows and columns that it has of those that are wanted.
+// A load has those of the wanted rows and columns that its tensor has.
 static int64_t loaded_registers(const struct mma_plan *p, int x, int reader, int operand)
 {
   struct mma_shape s = mma_wanted(p, reader, operand);
@@ -45,7 +46,7 @@ static void read(const struct mma_plan *p, int x, int reader, int operand, int a
   l[x].last = crosses ? MAX(l[x].last, loop[1]) : MAX(l[x].last, at);
 }
 
-// To an accumulator, or to the first of the products that are one sum.
+// The value that a product is added to: an accumulator, or the first product of a sum.
 static bool adds_elsewhere(const struct mma_plan *p, const struct mma_product *x) { return x && (x->into >= 0 || x != &p->product[x->leads]); }
 
 static void lives(const struct mma_plan *p, const int *order, int n, const int loop[2], struct life *l)
@@ -59,13 +60,13 @@ static void lives(const struct mma_plan *p, const int *order, int n, const int l
     }
     const struct kern_value *x = mma_at(p, v);
     for (int k = 0; k < x->nin; k++)
-      if (x->kind != KERN_PRODUCT || !mma_loads(p, x->in[k])) read(p, x->in[k], v, k, at, loop, l); // loads of products: from shared memory
+      if (x->kind != KERN_PRODUCT || !mma_loads(p, x->in[k])) read(p, x->in[k], v, k, at, loop, l); // products read loads from shared memory
     bool crosses = mma_accumulates(p, v), added = p->folded[v] || adds_elsewhere(p, mma_product_at(p, v));
     l[v] = (struct life){crosses ? loop[0] : at, crosses ? loop[1] : at, added ? 0 : mma_fragment_registers(p, p->shape[v])};
   }
 }
 
-// Beside what lives: fragments of left operands.
+// Registers in addition to live values: fragments of left operands.
 static int64_t product_extra(const struct mma_plan *p, const struct mma_product *x)
 {
   if (!x) return 0;
@@ -73,7 +74,7 @@ static int64_t product_extra(const struct mma_plan *p, const struct mma_product 
   return p->wg ? 0 : 4 * p->mt + 4;
 }
 
-// An elementwise operator writes where an operand was that nobody reads again.
+// Whether an elementwise operator reuses the registers of an operand that is not read again.
 static int64_t reused(const struct mma_plan *p, const struct life *l, int v, int at)
 {
   const struct kern_value *x = mma_at(p, v);

@@ -1,8 +1,8 @@
-// Tiles of operands into shared memory, in the order in which device memory has them: asynchronously, where at least 4
-// bytes lie together, else element by element. Tiles that vary have a stage of the ring for each iteration under way.
+// Copies tiles of operands into shared memory, in the order of device memory. A copy is asynchronous if at least 4 bytes are contiguous, otherwise
+// element by element. Varying tiles have a pipeline stage for each iteration in flight.
 #include "lower/mma.h"
 
-enum { MOST_ELEMENTS = 64 }; // copies of single elements that a thread has under way
+enum { MOST_ELEMENTS = 64 }; // element copies of a thread that are in flight
 
 void mma_load_declare(struct mma_kernel *k)
 {
@@ -27,7 +27,7 @@ const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t)
   return t->varying ? "@stage" : t->slot < 0 ? "0" : arena_printf(p->job->mem, "%d", t->slot % p->stages);
 }
 
-// Row and column of piece j * threads + @tid, so that what j adds is seen to be no part of the swizzle wherever that is so.
+// Row and column of piece j * threads + @tid. They are written so that j's part is visibly independent of the swizzle wherever it is.
 static void piece(const char *j, int threads, long long row, char outer[64], char inner[64])
 {
   bool rows = threads % row == 0, parts = row % threads == 0;
@@ -39,21 +39,21 @@ static void piece(const char *j, int threads, long long row, char outer[64], cha
     snprintf(outer, 64, "@c / %lld", row), snprintf(inner, 64, "@c %% %lld", row);
 }
 
-// Which pieces of a row begin a line of memory, roughly: a line is fetched once.
+// The pieces of a row that begin a line of memory, approximately, so that each line is prefetched once.
 static const char *line_begins(const struct mma_plan *p, const struct mma_tile *t, const char *inner)
 {
   long long per_line = MAX(1, 128 / (t->width * (long long)dtype_bytes(p->type))), row = t->own_cols / t->width;
   return MIN(per_line, row) > 1 ? arena_printf(p->job->mem, "(%s) %% %lld == 0", inner, MIN(per_line, row)) : NULL;
 }
 
-// Rows or columns of the tile that iteration `it` has.
+// Rows or columns of the tile in iteration `it`.
 static const char *within(const struct mma_plan *p, const struct lower_space *l, const char *at, int unit, const char *it)
 {
   bool ragged = p->n->ragged.all && mma_list_has(l) >> p->n->ragged.letter & 1;
   return ragged ? mma_ragged_index(p, at, unit, it) : at;
 }
 
-// A tile to its stage; with `stage` NULL only to the L2 cache.
+// Copies a tile to its stage; with `stage` NULL, prefetches it to the L2 cache.
 static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *stage, const char *it)
 {
   const struct mma_plan *p = k->p;
@@ -106,7 +106,7 @@ void mma_ahead(struct mma_kernel *k)
       if (p->tile[i].varying || !it) copy(k, &p->tile[i], NULL, mma_iteration(k->p, arena_printf(p->job->mem, "%d", it)));
 }
 
-// On an H200 it was best to have a third of the L2 cache filled ahead.
+// On an H200 it was best to prefetch a third of the L2 cache.
 int mma_ahead_best(const struct mma_plan *p)
 {
   const struct target *gpu = p->job->gpu;
@@ -123,7 +123,7 @@ void mma_wait(struct mma_kernel *k, int left)
   text_line(k->t, "Sync<barrier>#t()");
 }
 
-// Which group of copies brings it: tiles that have room of their own in the order in which they are read, then the queue.
+// The copy group of a tile. Tiles with memory of their own come first, in the order in which they are read, then the queue.
 static int group(const struct mma_plan *p, const struct mma_tile *t)
 {
   int n = 1;
@@ -149,7 +149,7 @@ void mma_load_once(struct mma_kernel *k)
   while (k->committed < now) bring(k, k->committed + 1);
 }
 
-// After the barrier nobody reads what the queue had before this tile: its slot is free.
+// After the barrier no warp reads the previous tile of this slot, so the slot is free.
 void mma_arrive(struct mma_kernel *k, const struct mma_tile *t)
 {
   const struct mma_plan *p = k->p;

@@ -1,10 +1,10 @@
-// Sizes that no instruction divides. Sums and columns are padded to whole fragments: tiles in shared memory have chunks of zeros
-// behind what device memory has, which no copy touches, so they are written once for all stages. In registers what lies beyond
-// is anything that can be computed of the last column, read again; it is set to what changes nothing where columns meet (0 of
-// a sum and of what the next product sums, -inf of a maximum: keys that do not exist) and is not stored.
+// Sizes that no instruction divides. Sums and columns are padded to whole fragments. Tiles in shared memory have chunks of zeros after the data. No
+// copy touches them, so they are written once for all stages. In registers, columns beyond the end hold results of the last column, which is read
+// again. Before columns are combined they are set to a neutral value: 0 for sums and operands of the next product, -inf for maxima. They are not
+// stored.
 #include "lower/mma.h"
 
-// Steps of 16 and pairs of tiles where there is something over anyway, so that warps may share them.
+// Steps of 16, and pairs of tiles if there is padding anyway, so that warps can share them.
 int64_t mma_pad(int64_t size) { return size % 8 == 0 ? size : size < 8 ? 8 : (size + 15) / 16 * 16; }
 
 bool mma_pads(const struct mma_plan *p, int cols)
@@ -37,7 +37,7 @@ const char *mma_tile_row(const struct mma_plan *p, const struct mma_tile *t, con
   return arena_printf(p->job->mem, "%s + (%s) / %lld * %lld", row, row, run, gap);
 }
 
-// So many pieces of the tile, of t->width elements, at this row and column of piece @c.
+// Prints zeros to pieces of t->width elements of the tile, at this row and the column of piece @c.
 static void zeros(struct mma_kernel *k, const struct mma_tile *t, int64_t pieces, const char *row, const char *col)
 {
   const struct mma_plan *p = k->p;
@@ -54,7 +54,7 @@ static void zeros(struct mma_kernel *k, const struct mma_tile *t, int64_t pieces
                   STR(row, row), STR(col, col)));
 }
 
-// Behind the columns of all rows, then rows behind those of each of the batch.
+// Writes zeros after the columns of all rows, then to the rows after those of each batch index.
 void mma_zero(struct mma_kernel *k)
 {
   struct arena *mem = k->mem;
@@ -71,7 +71,7 @@ void mma_zero(struct mma_kernel *k)
 
 // ---- fragments ----
 
-// Columns of these registers that do not exist become `value`.
+// Sets columns of these registers beyond the end to `value`.
 void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *value)
 {
   const struct mma_plan *p = k->p;
@@ -96,13 +96,13 @@ void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const c
                     STR(value, value)));
 }
 
-// So many units has this iteration, or this block; NULL: all have as many.
+// The number of units of this iteration or block; NULL: all have the same.
 static const char *count_here(const struct mma_plan *p, int cols, int unit)
 {
   return mma_ragged(p, cols) ? mma_ragged_count(p, unit, mma_iteration(p, "it")) : mma_clipped(p, cols) ? mma_clip_count(p, unit) : NULL;
 }
 
-// This thread's first column of tile n in units of so many, e further, within what exists.
+// This thread's first column of tile n plus e, in units of `unit`, clamped to existing columns.
 const char *mma_column(const struct mma_plan *p, int cols, int unit, int e)
 {
   const char *at = mma_cols_index(p, cols, unit), *count = count_here(p, cols, unit);
@@ -111,7 +111,7 @@ const char *mma_column(const struct mma_plan *p, int cols, int unit, int e)
   return mma_pads(p, cols) ? arena_printf(p->job->mem, "min(%s, %lld)", at, (long long)p->cols[cols].size / unit - 1) : at;
 }
 
-// The same where it exists, as a condition; NULL: it always does.
+// The condition that this column exists; NULL: it always does.
 const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int e)
 {
   const char *at = mma_cols_index(p, cols, unit), *count = count_here(p, cols, unit);

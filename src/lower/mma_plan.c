@@ -1,7 +1,6 @@
-// Requirements for a block graph to become products by mma.sync, whatever the knobs: which letters are rows, in which
-// orientation each product is done, which lists of columns there are, what lies in shared memory, and what is done
-// before, in and after the loop. Refuses what the scheme does not do; what passes here and mma_fit.c is emitted as it
-// stands.
+// Facts of a block graph for products by mma.sync that do not depend on knobs: which letters are rows, the orientation of each product, the lists of
+// columns, the tiles in shared memory, and the values before, in and after the loop. Graphs that the scheme does not support are refused here or in
+// mma_fit.c. The text is emitted from the plan without further checks.
 #include "lower/mma.h"
 #include "plan/layout.h"
 
@@ -23,7 +22,7 @@ static struct mma_product oriented(const struct mma_plan *p, int v, const struct
   const struct kern_value *x = &p->k.v[v];
   struct norm_product n = norm_product(p->n, c->node);
   bool turned = n.a != n.b ? c->a != n.a : c->cols != n.cols;
-  uint32_t there = 0; // letters that are
+  uint32_t there = 0; // letters that exist
   for (int i = 0; i < p->n->nletters; i++) there |= p->n->extent[i] > 1 ? 1u << i : 0;
   return (struct mma_product){
       v, x->in[turned], x->in[!turned], c->rows & there, c->cols & there, c->sum & there, c->batch & there, 0, 0, -1, -1, p->product_of[v], false, c};
@@ -44,10 +43,10 @@ static bool collect(struct mma_plan *p)
   return c->oriented || mma_refuse(p, "products have no rows in common");
 }
 
-// ---- sums of products, which are one in the same registers ----
+// ---- sums of products that use the same registers ----
 
-// Marks the products that are added up to v as parts of `root`, an accumulator or the last sum, and sums between them; false: something else is added,
-// or read elsewhere.
+// Marks the products that are summed in v, and the sums between them, as parts of `root`, an accumulator or the last sum. False: another term is
+// added, or a part is read elsewhere.
 static bool join_sum(struct mma_plan *p, int v, int root, bool mark)
 {
   const struct kern_value *x = mma_at(p, v);
@@ -83,7 +82,7 @@ void mma_join_sums(struct mma_plan *p)
   }
 }
 
-// A batch letter of a right operand keeps its rows apart; others are rows like any.
+// Rows of a batch letter of a right operand are kept apart. Other batch letters are ordinary rows.
 static void list_rows(struct mma_plan *p)
 {
   p->batch_letters = 0;
@@ -107,7 +106,7 @@ int mma_cols_with(const struct mma_plan *p, uint32_t letters)
   return -1;
 }
 
-// In the order of the tensor that the value is about.
+// Letters in the order of the tensor that the value belongs to.
 int mma_cols_of(struct mma_plan *p, int value, uint32_t letters)
 {
   const struct node *about = &p->n->block->nodes[mma_at(p, value)->about - 1];
@@ -135,7 +134,7 @@ static bool product_columns(struct mma_plan *p)
 
 // ---- operands in shared memory ----
 
-// Eight rows at the same chunk of 16 bytes are in different banks: by xor, or by rows that are longer.
+// Eight rows at the same 16-byte chunk must be in different banks: by a swizzle, or by longer rows.
 static void choose_swizzle(struct mma_tile *t)
 {
   struct swizzle_plan s = layout_swizzle(2 * t->cols);
@@ -160,7 +159,7 @@ static bool add_tile(struct mma_plan *p, int value, const struct lower_space *ou
   mma_list_add(p->n, &rows, outer->n, outer->axis, has);
   if (!operand_type(p, a)) return false;
   if (has & ~(mma_list_has(&rows) | mma_list_has(inner))) return mma_refuse(p, "an operand has indices that its product has not");
-  // The side that is contiguous in device memory is inside; of a left operand only all of its rows can be.
+  // The dimension that is contiguous in device memory is the inner one. For a left operand this can be the rows only if they are all of its rows.
   bool swap = mma_width(p, a, inner, 8) < mma_width(p, a, &rows, 8);
   uint32_t batch = has & p->batch_letters;
   struct lower_space in = swap ? rows : *inner, out = swap ? *inner : rows;
@@ -215,7 +214,7 @@ static bool product_tiles(struct mma_plan *p)
     int b = x->b;
     if (!mma_loads(p, b) && !mma_side_add(p, x->b, &b)) return false;
     if (mma_loads(p, x->a) && !add_tile(p, x->a, &left, sum, true)) return false;
-    // A right operand is [sum, cols], or [cols, sum] where the summed index is contiguous in memory.
+    // A right operand is [sum, cols], or [cols, sum] if the summed index is contiguous in memory.
     const struct plan_access *a = mma_access(p, b);
     const int by_sum = mma_width(p, a, sum, 8), by_cols = mma_width(p, a, cols, 8);
     const bool summed_inside = by_sum > by_cols || (by_sum == by_cols && p->n->ragged.all && mma_lies_along(p, a, sum));
@@ -231,7 +230,7 @@ static bool product_tiles(struct mma_plan *p)
 
 // ---- order ----
 
-// When tiles are read first: by products in the order in which they are emitted, or before all of them on the side.
+// Numbers tiles in the order of their first reads: side computations before the loop first, then products in their order.
 static void order_tiles(struct mma_plan *p)
 {
   const int never = 1 << 20;

@@ -1,30 +1,29 @@
-// Products: steps of 16 of the sum and, where 8 are left over, one of mma.m16n8k8. Left operands as fragments (%aN, and %aNl of what
-// is left over), right operands by ldmatrix for 16 columns at a time. The lanes' addresses
-// follow from how the tile lies: where the summed index is contiguous a left operand is read as it lies and a right one
-// too, else both are transposed on the way.
+// Products. A sum has steps of 16 and, if 8 terms remain, one step of mma.m16n8k8. Left operands are fragments (%aN, and %aNl for the last 8 terms).
+// Right operands are read by ldmatrix, 16 columns at a time. If the summed index is contiguous in a tile, its operand is read without a
+// transposition, otherwise with one.
 #include "lower/mma.h"
 
-// Kept where they are read again, or the same in every iteration, if there is room.
+// Whether all fragments of the left operand are kept: they are read again or loop-invariant, and there is room.
 bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x)
 {
   int64_t registers = 2ll * p->mt * p->cols[x->sum_cols].nt;
   const struct mma_tile *t = mma_tile_at(p, x->a);
-  if (!t || mma_at(p, x->a)->uses > t->reads) return true; // others read its fragments too
+  if (!t || mma_at(p, x->a)->uses > t->reads) return true; // other readers need its fragments
   if (p->wg || registers > 64) return false;
   return t->reads > 1 || (!t->varying && p->iterations > 1 && p->section[x->out] == MMA_LOOP);
 }
 
-// Is there a step of 8 behind those of 16?
+// Whether a step of 8 follows those of 16.
 static bool rest(const struct mma_plan *p, int cols) { return p->cols[cols].nt % 2; }
 
-// The step of the sum that this warp is at in round s.
+// The step of the sum that this warp computes in round s.
 static const char *step_of(const struct mma_plan *p, int sum_cols)
 {
   const struct mma_cols *c = &p->cols[sum_cols];
   return c->split ? arena_printf(p->job->mem, "(@wn * %d + s)", c->nt / 2) : "s";
 }
 
-// The row of the shared tile that holds @b and @r, as text.
+// The row of @b and @r in the shared tile, as text.
 static const char *shared_row(struct mma_kernel *k, const struct lower_space *out)
 {
   if (k->p->cut) return "@pr";
@@ -36,7 +35,7 @@ static const char *shared_row(struct mma_kernel *k, const struct lower_space *ou
   return str_keep(k->mem, &s);
 }
 
-// %to <- the fragments of 16 rows (m) and step `step` of the sum; NULL: of the 8 from `eight` on.
+// %to <- the fragments of 16 rows (m) and step `step` of the sum; NULL: of the last 8 terms, from `eight` on.
 static void load_left(struct mma_kernel *k, const struct mma_tile *t, const char *to, const char *step, int eight)
 {
   const struct mma_plan *p = k->p;
@@ -52,7 +51,7 @@ static void load_left(struct mma_kernel *k, const struct mma_tile *t, const char
   text_line(k->t, "%%%s <- Move<ldmatrix.trans>#warp(%%s%d[%s].tile([1, 8])[%s + @lane %% 8, @r / 8])", to, t->buffer, stage, at);
 }
 
-// Declares fragments of `steps` steps (0: none) under that name, and of what is left over.
+// Declares fragments of `steps` steps (0: none) with that name, and those of the last 8 terms.
 static void declare_left(struct mma_kernel *k, const char *name, int steps, bool last)
 {
   const struct mma_plan *p = k->p;
@@ -77,7 +76,7 @@ static const char *left_from_tile(struct mma_kernel *k, const struct mma_tile *t
   return name;
 }
 
-// Between fragments of a left operand and accumulators, tile by tile; back: to the latter.
+// Copies between fragments of a left operand and accumulators, tile by tile; back: to accumulators.
 void mma_cast_left(struct mma_kernel *k, const char *left, const char *from, int cols, bool back)
 {
   int whole = k->p->cols[cols].nt / 2 * 2;
@@ -109,7 +108,7 @@ const char *mma_left(struct mma_kernel *k, int value, int cols)
   return k->left[value] = t ? left_from_tile(k, t, cols) : left_from_registers(k, value, cols);
 }
 
-// Start of the rows of a right operand that belong to @b, as text to be added.
+// The first row of a right operand for batch index @b, as text to be added.
 static const char *batch_rows(struct mma_kernel *k, const struct mma_product *x)
 {
   const struct mma_plan *p = k->p;
@@ -124,13 +123,13 @@ static const char *batch_rows(struct mma_kernel *k, const struct mma_product *x)
   return str_keep(k->mem, &s);
 }
 
-// The fragments of one or two tiles of 8 columns, from tile `n` on, of a right operand; last: of what is left over.
+// Reads the fragments of one or two tiles of 8 columns of a right operand, from tile `n` on; last: of the last 8 terms.
 static void load_right(struct mma_kernel *k, const struct mma_product *x, int tiles, const char *n, bool last)
 {
   const struct mma_plan *p = k->p;
   const struct mma_tile *t = mma_tile_at(p, x->b);
   bool trans = mma_list_has(&t->in) == x->cols;
-  int eight = p->cols[x->sum_cols].nt - 1, half = last ? 8 : 16; // lanes that point to the first of two tiles
+  int eight = p->cols[x->sum_cols].nt - 1, half = last ? 8 : 16; // half: lanes that point to the first of two tiles
   const char *stage = mma_stage(p, t), *first = batch_rows(k, x), *step = step_of(p, x->sum_cols), *row, *col;
   const char *next = tiles == 2 ? arena_printf(k->mem, " + @lane / %d%s", half, last ? " % 2" : "") : "";
   const char *tile = tiles == 2 ? arena_printf(k->mem, "%s * 8", next) : "";
@@ -162,7 +161,7 @@ static void multiply(struct mma_kernel *k, const struct mma_product *x, const ch
   }
 }
 
-// One step of the sum, of 16 or the last of 8; left: kept fragments, or NULL.
+// One step of the sum, of 16 or of the last 8 terms; left: kept fragments, or NULL.
 static void one_step(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *into, bool last)
 {
   const struct mma_plan *p = k->p;

@@ -1,7 +1,6 @@
-// A loop whose last iteration has less than the others: keys of a prime number, 64 at a time. Its tiles are as large as any. Copies of
-// cp.async read the last element again behind the end, and TMA fills zeros; in registers, columns that do not exist are set to what
-// changes nothing where columns meet, as those of padding are (mma_pad.c). So a product may sum over them only if its left operand
-// is in registers, or if TMA brings both operands.
+// Loops whose last iteration is shorter, such as a prime number of keys, 64 at a time. Its tiles have the full size. cp.async copies the last element
+// again beyond the end, and TMA fills zeros. In registers, columns beyond the end are set to a neutral value before they are combined, as padding is
+// (mma_pad.c). So a product may sum over them only if its left operand is in registers, or if TMA copies both operands.
 #include "lower/mma.h"
 
 static uint32_t letters(const struct mma_plan *p)

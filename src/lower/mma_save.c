@@ -1,5 +1,5 @@
-// Savers: fragments to device memory, two elements at once where they lie together. If several warps or lanes have the
-// same element, one stores.
+// Savers: fragments to device memory, two elements at once if they are contiguous. If several warps or lanes have the same element, one of them
+// stores it.
 #include "lower/mma.h"
 
 static void store(struct mma_kernel *k, const struct plan_access *a, const char *from, struct mma_shape s, int width, int e)
@@ -11,7 +11,7 @@ static void store(struct mma_kernel *k, const struct plan_access *a, const char 
            arena_printf(k->mem, width == 2 ? "%s.tile([2])[%s]" : "%s[%s]", k->global[a->tensor], at), "", true);
 }
 
-// Who stores: conditions on the warp and the lane, and on rows that exist; joined by &&.
+// The condition on warp, lane and existing rows under which a thread stores, joined by &&.
 static const char *once(struct mma_kernel *k, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;
@@ -24,7 +24,7 @@ static const char *once(struct mma_kernel *k, struct mma_shape s)
   return str_keep(k->mem, &c);
 }
 
-// If rows have a letter which the tensor has not, the first stores.
+// If the tensor lacks a letter of the rows, only the rows with index 0 there store.
 static void missing_letters(const struct mma_plan *p, uint32_t has, const struct lower_space *l, const char *index, struct str *c)
 {
   int64_t below = 1;

@@ -1,5 +1,4 @@
-// Values computed before, in and after the loop, in their order: that of the block graph's schedule (plan/schedule.c), each value behind
-// those that it reads.
+// The values before, in and after the loop, and their order: that of the block graph's schedule (plan/schedule.c), each value after its operands.
 #include "lower/mma.h"
 
 static bool computed(const struct mma_plan *p, int v)
@@ -7,7 +6,7 @@ static bool computed(const struct mma_plan *p, int v)
   return p->k.v[v].live && !mma_loads(p, v) && p->k.v[v].kind != KERN_CONST && p->section[v] != MMA_SIDE;
 }
 
-// late: what is known only after the loop. Values that change with the loop, or with what it has summed, have one place.
+// late: the value is known only after the loop. The section of varying values and of accumulated ones is fixed.
 static void place_by_loop(struct mma_plan *p, bool *placed)
 {
   bool *late = NEWS(p->job->mem, bool, p->k.nvalues + 1);
@@ -21,7 +20,7 @@ static void place_by_loop(struct mma_plan *p, bool *placed)
   }
 }
 
-// A value that is the same in all iterations is computed before the loop if something there reads it, else after it.
+// A loop-invariant value is computed before the loop if something there or in the loop reads it, else after the loop.
 static void place_fixed(struct mma_plan *p, const bool *placed)
 {
   bool *within = NEWS(p->job->mem, bool, p->k.nvalues + 1);
@@ -36,7 +35,7 @@ static void push(struct mma_plan *p, int v, bool *done)
 {
   if (done[v] || !computed(p, v)) return;
   done[v] = true;
-  if (p->k.v[v].kind == KERN_RUN_MOVE) push(p, mma_running(p, v, KERN_RUN_MAX), done); // which computes both
+  if (p->k.v[v].kind == KERN_RUN_MOVE) push(p, mma_running(p, v, KERN_RUN_MAX), done); // computing it also computes the change
   for (int i = 0; i < p->k.v[v].nin; i++)
     if (p->section[p->k.v[v].in[i]] == p->section[v]) push(p, p->k.v[v].in[i], done);
   p->order[p->norder++] = v;

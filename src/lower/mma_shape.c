@@ -1,5 +1,5 @@
-// Which values the scheme does, and their rows and columns. Rows and columns of an operator's result are those of its operands; what is
-// loaded comes in the shape in which it is wanted, so only what is computed must agree.
+// Which values the scheme supports, and their rows and columns. The result of an operator has the rows and columns of its operands. A load takes the
+// shape that its reader wants, so only computed operands must agree.
 #include "lower/mma.h"
 
 bool mma_reduces(const struct kern_value *v) { return kern_folds(v) || v->kind == KERN_RESCALE; }
@@ -21,7 +21,7 @@ static bool take_cols(struct mma_plan *p, int v, struct mma_shape *s)
   return s->cols >= 0 || mma_refuse(p, "more than %d lists of columns", MMA_LISTS);
 }
 
-// The list of a product of one column has no letters, and so have values computed from it.
+// A product of one column has a list without letters, and so have the values computed from it.
 static void take_one_column(struct mma_plan *p, int x, struct mma_shape *s)
 {
   if (!mma_loads(p, x) && s->cols < 0 && p->shape[x].cols >= 0 && !p->cols[p->shape[x].cols].has) s->cols = p->shape[x].cols;
@@ -32,7 +32,7 @@ static const char *name_of(const struct mma_plan *p, const struct kern_value *v)
   return v->kind == KERN_MAP ? kern_op(v->op).name : v->about ? op_rows[p->n->block->nodes[v->about - 1].op].name : "a value";
 }
 
-// Operands that are computed have the same columns or none; loads may have some of them.
+// Computed operands must have the same columns, or none. Loads may have some of them.
 static bool map(struct mma_plan *p, int v)
 {
   const struct kern_value *n = mma_at(p, v);
@@ -60,7 +60,7 @@ static struct mma_shape shape_in(struct mma_plan *p, int x)
   return s;
 }
 
-// Indices of a load that are neither rows nor columns of the result: parts that are summed while they are loaded.
+// Letters of a load that are neither rows nor columns of the result: parts that are reduced while they are loaded.
 bool mma_sums_parts(const struct mma_plan *p, int fold)
 {
   int x = mma_at(p, fold)->in[0];
@@ -68,7 +68,7 @@ bool mma_sums_parts(const struct mma_plan *p, int fold)
   return mma_loads(p, x) && gone && !(gone & p->row_letters) && gone != column_letters(p, x);
 }
 
-// Over all columns, and never over rows.
+// A reduction must be over all columns, and not over rows.
 static bool reduce(struct mma_plan *p, int v)
 {
   const struct kern_value *n = mma_at(p, v);

@@ -1,12 +1,11 @@
-// Right operands that are computed of iterators alone, such as keys divided by their norm. Each thread takes elements
-// of the tile from shared memory, in fragments whose columns are what the operand's reductions go over, computes, and
-// puts them back where they were; after a barrier the product finds them there. Nobody else reads the tile. Lanes whose row or
-// column does not exist read and write nothing: zeros behind the tile stay zeros.
+// Right operands that are computed from iterators alone, such as keys divided by their norm. Each thread reads elements of the tile from shared
+// memory into fragments whose columns are the reduced letters, computes, and writes the results to the same places. A barrier follows before the
+// product reads them. Nothing else reads the tile. Lanes beyond the rows or columns neither read nor write, so padding stays zero.
 #include "lower/mma.h"
 
 // ---- plan ----
 
-// Marks the values that it is computed by; false where one is no elementwise operator or reduction.
+// Marks the values that the operand is computed by. False: one is not an elementwise operator or a reduction.
 static bool mark(struct mma_plan *p, bool *member, int value)
 {
   const struct kern_value *v = mma_at(p, value);
@@ -32,7 +31,7 @@ bool mma_read_in(const struct mma_plan *p, int value, unsigned sections)
   return true;
 }
 
-// Only values there read the values that are computed there, except for the operand, which products read on their right.
+// Whether nothing else reads the values computed there, except that products read the operand on their right.
 static bool private_values(struct mma_plan *p, const struct mma_side *s)
 {
   for (int i = 0; i < p->k.nvalues; i++)
@@ -43,7 +42,7 @@ static bool private_values(struct mma_plan *p, const struct mma_side *s)
   return true;
 }
 
-// The load that has all of the operand's elements.
+// The load that has all elements of the operand.
 static bool find_source(struct mma_plan *p, const struct mma_side *s, int *source)
 {
   int found = 0;
@@ -74,7 +73,7 @@ bool mma_side_add(struct mma_plan *p, int root, int *source)
   return true;
 }
 
-// Columns are what is reduced, or what is contiguous where nothing is.
+// Columns are the reduced letters or, without a reduction, the contiguous ones.
 bool mma_side_plan(struct mma_plan *p, struct mma_side *s)
 {
   const struct mma_tile *t = &p->tile[s->tile];
@@ -95,7 +94,7 @@ bool mma_side_plan(struct mma_plan *p, struct mma_side *s)
   return mma_shapes(q, s->member);
 }
 
-// As many warps as share the rows evenly.
+// The most warps that divide the rows evenly.
 void mma_side_fit(struct mma_plan *p)
 {
   for (int i = 0; i < p->nsides; i++) {
@@ -111,7 +110,7 @@ void mma_side_fit(struct mma_plan *p)
 
 // ---- emission ----
 
-// Row and column of the tile in shared memory, for element e (or pair) of this thread at m, h, n.
+// Row and column in the tile in shared memory of this thread's element (or pair) e at m, h, n.
 static const char *place(struct mma_kernel *k, int cols, int unit, int e)
 {
   const struct mma_plan *p = k->p;
@@ -130,7 +129,7 @@ static const char *place(struct mma_kernel *k, int cols, int unit, int e)
   return str_keep(k->mem, &s);
 }
 
-// Pairs of columns lie together where the fastest letter is the tile's.
+// Whether pairs of columns are adjacent: the fastest letter is the tile's.
 static bool paired(const struct mma_plan *p, int cols)
 {
   const struct lower_space *l = &p->cols[cols].list, *in = &p->source->in;
@@ -138,13 +137,13 @@ static bool paired(const struct mma_plan *p, int cols)
          !(mma_ragged(p, cols) && mma_ragged_last(p) % 2);
 }
 
-// A condition on @pr, where there are more rows of fragments than rows; else NULL.
+// A condition on @pr if fragments have more rows than the tile, else NULL.
 static const char *row_exists(const struct mma_kernel *k)
 {
   return k->p->nrows < k->p->padded ? arena_printf(k->mem, "@pr < %lld", (long long)k->p->nrows) : NULL;
 }
 
-// Moves between the tile and registers %v: to %v in fp32, or back.
+// Copies the tile to registers %v in fp32; back: to the tile.
 static void transfer(struct mma_kernel *k, const char *v, int cols, bool back)
 {
   const struct mma_plan *p = k->p;

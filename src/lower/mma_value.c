@@ -1,5 +1,5 @@
-// Fragments of iterators, straight from device memory unless a product has them in shared memory; rows and columns of
-// the executing thread. Rows that do not exist read as the last one, and nothing is stored for them.
+// Fragments of iterators, from device memory or, if a product reads the tile, from shared memory; rows and columns of the executing thread. Missing
+// rows are read as copies of the last row, and are not stored.
 #include "lower/mma.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ void mma_row_names(struct mma_kernel *k, const char *padded)
     text_line(k->t, rows < full || surplus ? "@r = min(@pr, %lld)" : "@r = @pr", rows - 1);
 }
 
-// The number of this warp's m-th tile of 16 rows. In a warpgroup four warps make 64 rows together.
+// The number of this warp's m-th tile of 16 rows. Four warps of a warpgroup have 64 adjacent rows.
 const char *mma_row_tile(const struct mma_plan *p)
 {
   if (p->wg && p->mt > 1) return arena_printf(p->job->mem, "(@wm / 4 * %d + m * 4 + @wm %% 4)", 4 * p->mt);
@@ -113,8 +113,8 @@ void mma_move(struct mma_kernel *k, enum dtype t, const char *by, bool pair, con
                   STR(reg, reg), STR(memory, memory), STR(here, narrow ? by : reg), STR(how, how)));
 }
 
-// Element e, or with a width of 2 a pair of columns. Vectors are loaded where they are asked for: left to the compiler, those of all layers of
-// a chain come at its beginning.
+// Loads element e, or with a width of 2 a pair of columns. Vectors are loaded where they are used. If the compiler may move them, it loads the
+// vectors of all layers of a chain at the start.
 static void load(struct mma_kernel *k, const struct plan_access *a, const char *to, struct mma_shape s, int width, int e)
 {
   const char *at = mma_address(k, a, s, width, e), *reg = mma_element(k, to, s, width == 2, e);
@@ -160,7 +160,7 @@ static const char *from_left(struct mma_kernel *k, int value, struct mma_shape s
   return to;
 }
 
-// Some product's left operand, with these columns summed.
+// Whether a product reads the value as left operand and sums over these columns.
 static bool is_left(const struct mma_plan *p, int value, int cols)
 {
   for (int i = 0; i < p->nproducts; i++)

@@ -1,4 +1,4 @@
-// Addresses (lower_walk.c) by letters, of which a tensor has a stride each.
+// Addresses (lower_walk.c) by letters: a tensor has a stride for each letter.
 #include "lower/mma.h"
 
 #include <string.h>

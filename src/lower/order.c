@@ -1,13 +1,13 @@
-// How tensors between kernels lie in device memory: as the layouts of all tensors say (plan/layout.h), with rows that begin at 16
-// bytes or without, or row by row with such rows. The models of the schemes say what is best for the kernels (lower_plan.c).
+// Candidates for the layouts of tensors between kernels in device memory: as plan/layout.h plans them, with or without rows aligned to 16 bytes, or
+// row-major with aligned rows. The schemes' models choose among them (lower_plan.c).
 #include "lower/lower.h"
 #include "plan/layout.h"
 
 #include <string.h>
 
-enum { PLANNED_PARTS = 6 }; // of two operands
+enum { PLANNED_PARTS = 6 }; // parts of two operands
 
-// b: NULL row by row. Views lie as what they are views of.
+// Whether both orders give all tensors the same strides. b: NULL is row-major. Views are skipped.
 static bool same(const struct graph *g, const struct order *a, const struct order *b)
 {
   for (int t = 0; t < g->ntensors; t++) {
@@ -40,7 +40,7 @@ int order_candidates(struct arena *mem, const struct graph *g, const struct orde
   struct layouts l;
   struct err e = {0};
   int n = 0;
-  int parts = 0; // of f32: three tensors for each operand, which planning takes too long for where operands are many
+  int parts = 0; // tensors that are parts of f32: three for each operand. With many operands, planning takes too long
   for (int t = 0; t < g->ntensors; t++) parts += legal_part(g, t) >= 0;
   const bool plans = parts <= PLANNED_PARTS;
   if (!layouts_free(g) || (plans && plan_layouts(mem, g, false, &l, &e) != OK)) return 0;

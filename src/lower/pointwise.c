@@ -1,5 +1,5 @@
-// Elementwise operators as specs. An operator of one argument is the spec of the same name (src/tile/pointwise.def), which takes the
-// operator's constant as its second operand; those of two arguments, and some with constants, have signs there.
+// Elementwise operators as specs. Most unary operators are a spec of the same name (src/tile/pointwise.def); an operator's constant is a second
+// operand. Binary operators, and some with constants, have symbols in the tile language.
 #include "lower/lower_emit.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static const char *named(const char *const *names, int n, enum op op)
   return NULL;
 }
 
-// In the tile language; NULL: there is no such operator.
+// The operator's name in the tile language; NULL: none.
 static const char *name_of(enum op op)
 {
   for (size_t i = 0; i < COUNT(signs); i++)
@@ -52,7 +52,7 @@ static void with_constant(struct text *t, const char *name, const char *out, con
   emit_binary(t, name, out, x, constant);
 }
 
-// An infinite limit changes nothing: NaN goes through both ways.
+// Omits infinite limits, but prints at least one comparison.
 static void clamp(struct text *t, const struct attrs *a, const char *out, const char *x)
 {
   const bool below = a->lo > -INFINITY, above = a->hi < INFINITY;
@@ -60,7 +60,7 @@ static void clamp(struct text *t, const struct attrs *a, const char *out, const 
   if (above) with_constant(t, "min", out, below ? out : x, a->hi);
 }
 
-// True where op has a row; constants are given as attributes of the operator.
+// Prints the operator; false: it has no row in the tables. Constants are attributes of the operator.
 static bool pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y)
 {
   const char *name = name_of(op);
@@ -81,7 +81,7 @@ static bool pointwise(struct text *t, enum op op, const struct attrs *a, const c
   return true;
 }
 
-// `scalar`, or the power of 2 that takes its place.
+// out = `scalar` if |x| is below the limit, else the power of 2 (kern_guard_limit).
 static void guard(struct text *t, double c, const char *out, const char *x)
 {
   const double power = kern_guard_power(c);
@@ -89,14 +89,14 @@ static void guard(struct text *t, double c, const char *out, const char *x)
   with_constant(t, "*", out, out, c - power), with_constant(t, "+", out, out, power);
 }
 
-// The hardware's power of 2, without the detour that keeps denormal results.
+// The approximate exp2 instruction, which flushes denormal results to 0.
 static void power(struct text *t, double c, const char *out, const char *x)
 {
   if (c != 1) with_constant(t, "*", out, x, c);
   emit_unary(t, "exp2.approx", out, c == 1 ? x : out);
 }
 
-// `scalar` everywhere, and x over it where c is not 0. out is neither x nor c.
+// out = c != 0 ? x : scalar. out must differ from x and c.
 static void select(struct text *t, double scalar, const char *out, const char *x, const char *c)
 {
   text_line(t, "%%%s <- Init<%#.17g>()", out, scalar);

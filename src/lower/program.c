@@ -1,4 +1,4 @@
-// A program of a plan (lower_plan.c): what is launched, by which scheme, with which arguments.
+// Makes a program from a plan (lower_plan.c) and a choice for each unit: launches with their schemes and arguments.
 #include "lower/lower_emit.h"
 #include "plan/letters.h"
 
@@ -6,7 +6,7 @@ struct building {
   struct arena *mem;
   const struct lower_plan *p;
   struct device_program *d;
-  struct lower_place *place; // by tensor of the kernel graph
+  struct lower_place *place; // for each tensor of the kernel graph
   struct err *e;
 };
 
@@ -21,7 +21,7 @@ static void find_places(struct building *b)
     if (n->op == OP_INPUT) b->place[n->out] = (struct lower_place){PLACE_INPUT, ins++, 0};
     if (n->op == OP_OUTPUT && kview_of(g, n->in[0], &v)) b->place[v.root] = (struct lower_place){PLACE_OUTPUT, outs++, 0};
   }
-  for (int i = g->nnodes; i-- > 0;) { // an update leaves its result where its operand is; a state is where the output is before the first launch
+  for (int i = g->nnodes; i-- > 0;) { // an update writes its result over its operand; a state starts as a copy in its output
     int x = node_updated(&g->nodes[i]), root = x < 0 ? -1 : graph_root(g, x);
     if (root >= 0 && b->place[root].kind == PLACE_WORK) b->place[root] = b->place[g->nodes[i].out];
   }
@@ -59,7 +59,7 @@ static void add_meeting(struct building *b, const struct lower_unit *u, struct l
   for (size_t i = 0; i < COUNT(u->meet.tensor); i++) l->arg[l->nargs++] = arg_of(b, u->meet.tensor[i], i > 0);
 }
 
-// A scheme's kernel is checked against its description: arguments in order, of the right types and sizes.
+// Checks a scheme's kernel against its description: the order, types and sizes of arguments.
 static int check_args(const struct building *b, const struct launch *l)
 {
   int n = 0;
@@ -68,7 +68,7 @@ static int check_args(const struct building *b, const struct launch *l)
     if (x->mem != MEM_GL) continue;
     if (n == l->nargs) return err_set(b->e, ERR_TILE, x->at, "%s has more arguments than were said", l->name);
     const struct launch_arg *a = &l->arg[n];
-    bool sized = ex_is_const(x->elements) && ex_value(x->elements) <= a->elements; // rows may end with a gap
+    bool sized = ex_is_const(x->elements) && ex_value(x->elements) <= a->elements; // padded rows may end with a gap
     if (a->tensor >= 0 && (x->type != a->type || !sized))
       return err_set(b->e, ERR_TILE, x->at, "argument %%%s of %s has not the type or size of its tensor", x->name, l->name);
     l->arg[n].written = x->written;

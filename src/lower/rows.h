@@ -1,33 +1,33 @@
-// rows: inside the scheme of that name. A kernel without products (kern/kern.h): values over axes, some of which are folded. A loop of
-// the block graph is no loop any more: where its data fit into registers, they are read once; where they do not, a new loop runs over
-// chunks of a folded axis, once for each pass that needs them.
+// rows: shared inside the scheme of that name, for kernels without products. A kernel is a list of values over axes (kern/kern.h), some of which are
+// folded. The loops of the block graph disappear. Data that fit into registers are read once. Otherwise a new loop runs over chunks of a folded axis,
+// once for each pass that needs the data.
 //
 // Glossary
-//   fold     a sum or maximum over axes
-//   free     an axis that nothing folds; its parts are work of different blocks
-//   place    an axis is cut into chunks (blocks of a free axis, rounds of a folded one), registers, threads, and a vector,
-//            in this order, slowest first: element ((chunk * regs + reg) * threads + thread) * vector + v
-//   scanned  an axis of a scan, which is a fold that keeps its axis. Each warp has elements next to each other, so that the warps before it have
-//            all that comes before: element (((chunk * blocks + block) * warps + warp) * regs + reg) * lanes + lane, of a cluster's blocks
+//   fold     a reduction over axes, such as a sum or maximum
+//   free     an axis that nothing folds; different blocks compute its parts
+//   place    an axis is cut into chunks (blocks of a free axis, rounds of a folded one), registers, threads and a vector, slowest first:
+//            element ((chunk * regs + reg) * threads + thread) * vector + v
+//   scanned  an axis of a scan. Each warp has adjacent elements, so that all earlier elements belong to earlier warps:
+//            element (((chunk * blocks + block) * warps + warp) * regs + reg) * lanes + lane, with the blocks of a cluster
 //   varying  a value that depends on an axis of several rounds
-//   pass     how many folds of varying values a value has before it
-//   stage    within a pass, how many folds a value has before it
-//   left     what the head of a tail left, where the graph is the tail (tail.h)
-//   key      a number and its index as one integer of 64 bits, in the order of topk (base/order.h)
-//   share    the blocks of a cluster that have a folded axis together; they are threads of it beyond those of one block
+//   pass     the number of folds of varying values that precede a value
+//   stage    within a pass, the number of folds that precede a value
+//   left     what the head left in shared memory or device memory, if the kernel is a tail (tail.h)
+//   key      a number and its index as one 64-bit integer, in the order of topk (base/order.h)
+//   share    the blocks of a cluster share a folded axis: together they are more threads of it than one block has
 //
-//   rows_life.c      what knobs do not change: roles of axes, stages, when values are there
+//   rows_life.c      facts that do not depend on knobs: roles of axes, stages, lifetimes of values
 //   rows_plan.c      knobs -> places, passes, widths of accesses
-//   rows_cost.c      what is counted
-//   rows_choice.c    plans that are worth a try
-//   rows_text.c      kernel, coordinates, passes
+//   rows_cost.c      counts work for the cost model
+//   rows_choice.c    lists plans worth trying
+//   rows_text.c      the kernel, coordinates, passes
 //   rows_move.c      loads and stores
 //   rows_weave.c     loads and stores of parts that alternate in memory
-//   rows_ahead.c     what is done before the kernel ahead has ended
-//   rows_fold.c      folds: registers, lanes, warps
+//   rows_ahead.c     work before the previous kernel has ended
+//   rows_fold.c      folds over registers, lanes and warps
 //   rows_share.c     folds over the blocks of a cluster
-//   rows_scan.c      scans: registers, lanes, warps, blocks of a cluster, rounds
-//   rows_top.c       topk: as many folds as elements are chosen
+//   rows_scan.c      scans over registers, lanes, warps, blocks of a cluster and rounds
+//   rows_top.c       topk, as one fold for each selected element
 #ifndef MICA_LOWER_ROWS_H
 #define MICA_LOWER_ROWS_H
 

@@ -1,16 +1,16 @@
-// Work of a kernel of rows before the one ahead of it has ended, and the place where it lets the next one begin.
+// Work of a kernel of rows before the previous kernel has ended, and the point where the next kernel may begin.
 //
-// Nothing may be read before the wait, because the kernel ahead may still write it; but lines of inputs may be on their way to the
-// L2 cache, so that memory has work while the kernel ahead ends. Results of other kernels of the program are in that cache already.
+// Nothing may be read before the wait, because the previous kernel may still write it. But lines of inputs may be prefetched to the L2 cache, so that
+// memory is busy while the previous kernel ends. Results of other kernels are usually in that cache already.
 //
-// A kernel that lets the next one begin at once lets all that follow begin, as many as the GPU has room for: each is there, waits,
-// and so holds what it needs of multiprocessors. Then blocks lie where others have left, several of one kernel on one
-// multiprocessor while others have none; where blocks are few, this costs more than the early start gains. With `hold`
-// the next begins when the wait is over, so that at most two kernels are there, each spread over all multiprocessors.
+// If each kernel lets the next one begin at once, as many later kernels begin as the GPU has room for. Their waiting blocks occupy multiprocessors.
+// Blocks then start wherever others have ended: several of one kernel on one multiprocessor, none on others. For kernels of few blocks this costs
+// more than the early start gains. With `hold` the next kernel begins when the wait is over, so at most two kernels are resident, each spread over
+// all multiprocessors.
 #include "lower/count.h"
 #include "lower/rows.h"
 
-// A load that may be asked for ahead.
+// Whether the load may be prefetched before the wait: only inputs of the program.
 static bool is_fetched(const struct row_plan *p, int value)
 {
   const struct kern_value *v = &p->r->k.v[value];
@@ -31,13 +31,13 @@ double rows_soon(const struct row_plan *p)
   return bytes;
 }
 
-// This applies if all blocks run at once. A kernel that takes less than it takes the next one to begin would make it late if it held
-// it back; with few blocks there is nothing to gain by it. On an H200 (us), norms of 64 rows of 4096: 2.70 with neither, 2.2 with
-// lines fetched ahead, 1.6 with both; of 8 rows 1.69, 1.35 and 1.37; a chain of 11 small kernels lost up to a tenth by `hold`.
+// Chooses `ahead` and `hold`. Both need all blocks to run at once. `hold` in a kernel that is shorter than a launch would delay the next one, and it
+// gains nothing for few blocks. On an H200, norms of 64 rows of 4096 took 2.70 us without both, 2.2 us with prefetches and 1.6 us with both. Norms of
+// 8 rows took 1.69, 1.35 and 1.37 us. A chain of 11 small kernels lost up to a tenth by `hold`.
 void rows_before_best(struct row_plan *p, const struct kernel_counts *c)
 {
   const struct lower_job *j = p->r->j;
-  enum { SHARE = 4, LAUNCHES = 3 }; // parts of the multiprocessors; empty launches
+  enum { SHARE = 4, LAUNCHES = 3 }; // least share of multiprocessors with a block, as 1 / SHARE; least duration in empty launches
   bool once = j->dependent && c->blocks <= j->gpu->cores * c->room;
   bool hold = once && SHARE * c->blocks >= j->gpu->cores && kernel_time(c, j->gpu, NULL) >= LAUNCHES * j->gpu->launch;
   rows_before(p, once, hold);

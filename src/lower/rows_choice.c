@@ -1,4 +1,4 @@
-// Which plans are worth a try: all there are, by what the model says they cost.
+// Lists the plans of a kernel of rows that are worth trying, cheapest first by the model.
 #include "lower/count.h"
 #include "lower/rows.h"
 
@@ -14,11 +14,11 @@ static int upper_power(int64_t n, int most)
   return x;
 }
 
-// Settings that differ only in what matters little, the vector or how many rows a block has, are one kind; the best of a kind
-// stands for it, so that those who measure a few measure different ones.
+// Settings that differ only in the vector or in the number of rows of a block are of one kind. Only the best of a kind is kept, so that a race of a
+// few settings compares different kinds.
 struct row_tried {
   struct knobs k;
-  int across, down, regs, late, alone, cluster, stack; // the kind. alone: a block has one row, whose folds no other row waits for
+  int across, down, regs, late, alone, cluster, stack; // the kind. alone: a block has one row
   double cost;
   struct kernel_counts counts;
 };
@@ -63,7 +63,7 @@ static void attempt(struct row_trying *t, const struct knobs *k)
   arena_reset(t->r->j->mem, m);
 }
 
-// Number of an axis's elements in registers: `few` at a time. Is that the same as fewer, or as all, which 0 says?
+// Whether a limit of `few` register elements (0: all) gives the same plan as a smaller limit or as no limit.
 static bool repeats(const struct rows *r, int axis, int few, int places)
 {
   if (axis < 0) return few > 0;
@@ -84,7 +84,7 @@ static void with_registers(struct row_trying *t, struct knobs k)
     }
 }
 
-// Is what was loaded used again after a fold of it? Then registers should hold all of it.
+// Whether loaded elements are used again after a fold of them. Then registers should hold all of them.
 static bool comes_back(const struct rows *r)
 {
   for (int i = 0; i < r->k.nvalues; i++)
@@ -92,7 +92,7 @@ static bool comes_back(const struct rows *r)
   return false;
 }
 
-// Clusters are worth a try where blocks are few, or where one block has no registers for all that comes back. `knob`: whose axis the blocks
+// Tries clusters if blocks are few, or if registers of one block do not hold all elements that are used again. knob: the one whose axis the blocks
 // share.
 static void with_clusters(struct row_trying *t, struct knobs k, int knob, int axis)
 {
@@ -104,7 +104,7 @@ static void with_clusters(struct row_trying *t, struct knobs k, int knob, int ax
   for (int n = 2; n <= g->cluster && (large || n * free <= TURNS * g->cores); n *= 2) k.v[knob] = n, with_registers(t, k);
 }
 
-// The widest access of any, and whether all of them are of more bytes than the L2 cache has.
+// The widest access in elements. streams: whether all accesses together have more bytes than the L2 cache.
 static int widest(const struct rows *r, int *streams)
 {
   struct row_plan p = {.r = r, .role = r->role, .vec = WIDEST};

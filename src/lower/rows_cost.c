@@ -4,15 +4,15 @@
 
 #include <math.h>
 
-static const double PIECES = 0.15;          // of the bytes, for each halving of a line that an access takes of it
-enum { WORD = 4, WIDEST = 16, BANKS = 32 }; // bytes of a result, of an access
+static const double PIECES = 0.15;          // additional share of the bytes, for each halving of the contiguous part of a memory line
+enum { WORD = 4, WIDEST = 16, BANKS = 32 }; // bytes of a result; bytes of the widest access; banks of shared memory
 enum {
   BASE_REGS = 20,
   MOST_THREAD_REGS = 255,
   SLOW = 10,
   MEET = 16,
   ROUND = 5
-}; // a barrier of a cluster, as a chain of instructions; the loads of a round, as iterations of a ring
+}; // MEET: a barrier of a cluster, as instructions of a chain; ROUND: the loads of a round, as iterations of a ring
 
 // Elements along the axis that a block has in a round.
 static int64_t covered(const struct row_plan *p, int a)
@@ -21,13 +21,13 @@ static int64_t covered(const struct row_plan *p, int a)
   return MIN(share, (int64_t)p->regs[a] * row_own(p, a) * row_vec(p, a));
 }
 
-// Blocks that access what has these axes: of a cluster whose blocks have the same, the first alone stores.
+// The number of blocks that access a value with these axes. If blocks of a cluster have the same elements, only the first stores.
 static double storing(const struct row_plan *p, axis_set axes)
 {
   return (double)p->blocks / (p->share >= 0 && !(axes >> p->share & 1) ? p->cluster : 1);
 }
 
-// How many times what it needs a block moves for an access: whole sectors, and of pieces of lines something more.
+// Bytes that an access moves per byte that it needs. Sectors are moved whole, and partial lines cost somewhat more.
 static double waste(const struct row_plan *p, const struct kern_access *x, axis_set axes)
 {
   double run = dtype_bytes(x->type);
@@ -43,13 +43,13 @@ static double block_bytes(const struct row_plan *p, const struct kern_access *x,
   return n * waste(p, x, axes);
 }
 
-// Lines of the L1 that an access of a warp touches: those of lanes next to each other may be the same.
+// Lines of the L1 cache that an access of a warp touches. Adjacent lanes may touch the same line.
 static double lines(const struct row_plan *p, const struct kern_access *x, axis_set axes)
 {
   double n = 1;
   EACH_AXIS(a, axes) {
     if (p->lanes[a] == 1) continue;
-    if (x->by[0].limit && !x->stride[a]) { // lanes with an index each
+    if (x->by[0].limit && !x->stride[a]) { // each lane has its own index
       n *= p->lanes[a];
       continue;
     }
@@ -59,7 +59,7 @@ static double lines(const struct row_plan *p, const struct kern_access *x, axis_
   return n;
 }
 
-// Line accesses of all blocks for it.
+// Line accesses of all blocks for this access.
 static double touched(const struct row_plan *p, const struct kern_access *x, axis_set axes)
 {
   double n = (double)p->blocks * p->threads / ROW_LANES * row_regs(p, axes);
@@ -88,14 +88,14 @@ static void traffic(const struct row_plan *p, struct kernel_counts *c)
   for (int i = 0; i < r->k.nsaves; i++) {
     const struct kern_save *s = &r->k.save[i];
     const struct kern_access at = row_seen(p, &s->at, row_save_weave(p, i));
-    const double each = kern_tops(&r->k.v[s->value]) ? (double)s->at.by[0].limit : 1; // stores for an element of the axes
+    const double each = kern_tops(&r->k.v[s->value]) ? (double)s->at.by[0].limit : 1; // stores for each element of the axes
     double b = each * block_bytes(p, &at, s->axes) * storing(p, s->axes);
     count_bytes(r->j, s->at.tensor, b, c);
     c->cache += b, c->lines += each * touched(p, &at, s->axes);
   }
 }
 
-// Registers that are alive at once, at most: values in the order of stages, loads from the beginning.
+// The most registers that live at once. Values live in the order of stages, loads from the beginning.
 static double live_regs(const struct row_plan *p)
 {
   const struct rows *r = p->r;
@@ -104,7 +104,7 @@ static double live_regs(const struct row_plan *p)
     double live = 0;
     for (int i = 0; i < r->k.nvalues; i++) {
       const struct kern_value *v = &r->k.v[i];
-      if (!v->live || now >= r->life[i].last || r->life[i].through) continue; // a result takes the place of what it is made of
+      if (!v->live || now >= r->life[i].last || r->life[i].through) continue; // a result reuses the registers of its last-read operand
       double regs = p->held[i];
       if (kern_loads(v))
         live += now < r->life[i].first ? (p->late && p->late[i] ? 0 : regs) * dtype_bytes(v->at.type) / 4 : regs;
@@ -116,8 +116,8 @@ static double live_regs(const struct row_plan *p)
   return most;
 }
 
-// Warps' parts of a fold whose threads keep `kept` results go through shared memory: each thread writes its own and reads all of them, results
-// side by side, so that lanes meet in the banks.
+// Counts an exchange between the warps of a fold whose threads keep `kept` results. Each thread writes its part to shared memory and reads all parts.
+// Results are adjacent, so that lanes have bank conflicts.
 static void exchange(const struct row_plan *p, double kept, double warps, double times, struct kernel_counts *c)
 {
   double meet = fmin(fmax(1, kept * WORD / WIDEST), BANKS * WORD / WIDEST);
@@ -125,11 +125,11 @@ static void exchange(const struct row_plan *p, double kept, double warps, double
   c->chain += times * kept * warps, c->barriers += times;
 }
 
-// Returns the instructions of a topk. A thread has `own` elements, which it loads in `rounds` steps. After the first round only the threads that had
-// the chosen element look through theirs again.
+// Returns the instructions of a topk. A thread loads its `own` elements in `rounds` steps. After the first round, only threads that had the selected
+// element search theirs again.
 static double choosing(const struct row_plan *p, const struct kern_value *v, double rounds, double lanes, double warps, struct kernel_counts *c)
 {
-  enum { KEY = 8, LOOK = 6, ROUNDS = 30, STEP = 6 }; // instructions to make a key, to compare one, around a round, of a step over lanes
+  enum { KEY = 8, LOOK = 6, ROUNDS = 30, STEP = 6 }; // instructions: make a key; compare one; a round's overhead; a step over lanes
   const double own = row_regs(p, v->axes | v->folded) * rounds, results = row_regs(p, v->axes), k = (double)v->at.by[0].limit;
   c->chain += k * (ROUNDS + LOOK * own), c->folds += 2 * k * log2(lanes);
   if (rounds > 1) c->waits += k;
@@ -138,11 +138,11 @@ static double choosing(const struct row_plan *p, const struct kern_value *v, dou
   return own * (KEY + LOOK + k * LOOK / warps) + k * results * (ROUNDS + STEP * log2(lanes) + (warps > 1 ? 10 + STEP * warps : 0));
 }
 
-// Returns the instructions of a scan beyond those of a fold: steps over lanes for each register, and what comes before is added to each element.
-// Totals of warps lie so that lanes read neighbours.
+// Returns the instructions of a scan beyond those of a fold: steps over lanes for each register, and an addition of the preceding total to each
+// element. Totals of warps are stored so that lanes read adjacent ones.
 static double scanning(const struct row_plan *p, const struct kern_value *v, double rounds, double lanes, double warps, struct kernel_counts *c)
 {
-  enum { STEP = 3 }; // of a shuffle
+  enum { STEP = 3 }; // instructions of a shuffle step
   const int along = __builtin_ctzll(v->folded);
   const double elements = row_regs(p, v->axes), totals = elements / row_vec(p, along);
   if (warps > 1) {
@@ -155,7 +155,7 @@ static double scanning(const struct row_plan *p, const struct kern_value *v, dou
 static void work(const struct row_plan *p, struct kernel_counts *c)
 {
   const struct rows *r = p->r;
-  double instructions = 20; // of a thread
+  double instructions = 20; // of a thread; a constant for the frame of the kernel
   for (int i = 0; i < r->k.nvalues; i++) {
     const struct kern_value *v = &r->k.v[i];
     if (!v->live || (kern_tops(v) && row_top_first(&r->k, i) != i)) continue;
@@ -194,6 +194,6 @@ bool rows_count(const struct row_plan *p, struct kernel_counts *c)
   c->soon = rows_soon(p);
   EACH_AXIS(a, p->rounds) rounds *= (double)p->chunks[a];
   c->waits += (rounds - 1) * p->passes + p->passes - 1;
-  c->steps = ROUND * (rounds * p->passes - 1); // nothing is loaded ahead of its round
+  c->steps = ROUND * (rounds * p->passes - 1); // no round is loaded ahead
   return true;
 }

@@ -1,11 +1,10 @@
-// Folds of rows.h: first the registers of a thread, the vector last since that leaves several chains, then lanes by shuffles,
-// then warps through shared memory. The folds of one stage go together: one barrier for all. Elements past an extent are set
-// to a neutral value before.
+// Folds of rows.h. First the registers of a thread are folded, its vector last, because that leaves several independent chains. Then lanes by
+// shuffles, then warps through shared memory. The folds of one stage share one barrier. Elements beyond an extent are set to the neutral value first.
 #include "lower/rows.h"
 
 #include <string.h>
 
-// Is value i 0 where it lies past the axis? Loads are until a maximum has masked them, and what keeps zeros.
+// Whether value i is 0 beyond the extent of the axis. Loads are, unless a maximum has masked them, and so are operators that keep zeros.
 static bool zero_outside(const struct row_text *x, int i, int axis)
 {
   const struct kern_value *v = &x->p->r->k.v[i];
@@ -15,7 +14,7 @@ static bool zero_outside(const struct row_text *x, int i, int axis)
   return keeps && !x->masked[i];
 }
 
-// Sets what lies past the extents of folded axes.
+// Sets elements beyond the extents of folded axes to the neutral value.
 static void mask(struct row_text *x, const struct kern_value *v, const char *in)
 {
   axis_set axes = x->p->r->k.v[v->in[0]].axes, past = 0;

@@ -1,5 +1,5 @@
-// Facts of a kernel of rows that its knobs do not change, once for all the plans that are tried: which axes the knobs speak of, how many
-// folds each value has before it, and, in the order of these stages, from when to when it is there.
+// Facts of a kernel of rows that do not depend on knobs: the axes that knobs refer to, the number of folds that precede each value, and the lifetime
+// of each value in the order of these stages. They are computed once for all plans.
 #include "lower/rows.h"
 
 // Bytes of accesses that are contiguous along the axis.
@@ -32,7 +32,7 @@ static struct row_roles roles(const struct rows *r)
   return x;
 }
 
-// Returns how many stages live values have.
+// Returns the number of stages of live values.
 static int stages(struct arena *mem, struct rows *r)
 {
   int most = 0, n = r->k.nvalues, *depth = NEWS(mem, int, n + 1);

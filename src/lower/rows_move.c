@@ -1,11 +1,10 @@
-// Loads and stores of rows.h: a vector of each register, in as many accesses as its alignment asks for. Places past an
-// extent are left out, and hold 0 where something was loaded. A tensor that does not depend on an axis is stored by the
-// first of the threads and blocks along it.
+// Loads and stores of rows.h. The vector of a register is accessed in as many pieces as its alignment requires. Elements beyond an extent are not
+// accessed, and loads leave 0 there. If a tensor does not depend on an axis, only the first thread and block along the axis store it.
 #include "lower/rows.h"
 
 #include <string.h>
 
-enum { STREAMED = 16 }; // bytes of an access that hints are for
+enum { STREAMED = 16 }; // least bytes of an access with a cache hint
 
 const char *row_number(const struct row_text *x, const struct kern_access *a, int width)
 {
@@ -24,7 +23,7 @@ const char *row_number(const struct row_text *x, const struct kern_access *a, in
   return *s ? s : "0";
 }
 
-// Which block of the cluster has it: also past extents one that there is.
+// The rank of the block that has the element. Beyond extents it is still a valid rank.
 static const char *peer(const struct row_text *x, const struct kern_access *a)
 {
   const char *s = "";
@@ -37,7 +36,7 @@ static const char *peer(const struct row_text *x, const struct kern_access *a)
   return *s ? s : "0";
 }
 
-// v: the value whose indices it has, else -1.
+// v: the value that has data-dependent indices, else -1.
 static const char *memory(const struct row_text *x, const struct kern_access *a, int width, int v)
 {
   const char *buffer = x->buffer[a->tensor], *at = row_number(x, a, width);
@@ -58,7 +57,7 @@ static int pieces_open(struct row_text *x, axis_set axes, const struct kern_acce
 
 static const char *piece(const struct row_text *x, int width) { return width < x->p->vec ? "q" : "0"; }
 
-// Is every element read by one block, once?
+// Whether every element is read once, by one block.
 static bool read_once(const struct row_plan *p, axis_set axes) { return !(row_apart(p) & ~axes) && p->passes == 1; }
 
 const char *row_declare(struct row_text *x, int value, bool filled)
@@ -91,8 +90,8 @@ void row_load(struct row_text *x, int value)
               HOLES(NULL, STR(to, to), STR(from, memory(x, &v->at, width, -1))));
 }
 
-// Data-dependent indices: the indices of value v from operand `from` on as integers, and the condition that they are within their limits.
-// The axes are those of registers around.
+// Prints the indices of value v, from operand `from` on, as integers, and opens the condition that they are within their limits. Loops over the axes'
+// registers are open.
 static void chosen_open(struct row_text *x, int v, int from, const struct kern_access *a)
 {
   const struct kern_value *y = &x->p->r->k.v[v];
@@ -108,7 +107,7 @@ static void chosen_open(struct row_text *x, int v, int from, const struct kern_a
   text_open(&x->t, "if (%s) {", inside);
 }
 
-// Have the elements of a vector indices of their own?
+// Whether each element of a vector has its own index.
 static bool chosen_apart(const struct row_text *x, int v, int from)
 {
   const struct kern_value *y = &x->p->r->k.v[v];
@@ -117,7 +116,7 @@ static bool chosen_apart(const struct row_text *x, int v, int from)
   return apart;
 }
 
-// Within the registers that are walked: accesses of as many elements as have one index. Returns how many.
+// Inside the loops over registers: opens accesses of as many elements as share one index. Returns their number.
 static int chosen_pieces(struct row_text *x, int v, int from, axis_set axes, const struct kern_access *a)
 {
   int width = 1;
@@ -141,8 +140,8 @@ void row_load_chosen(struct row_text *x, int value)
                   STR(from, memory(x, &v->at, width, value))));
 }
 
-// The condition of being within all extents, and first of the threads and blocks along other axes. `fetched`: of the threads alone, and
-// first of the lanes whose vectors are one line, roughly.
+// The condition of being within all extents, and first of the threads and blocks along other axes. For prefetches (`fetched`) it ignores blocks, and
+// holds for about one lane for each line.
 static const char *first_along(const struct row_text *x, axis_set axes, const struct kern_access *fetched)
 {
   const struct row_plan *p = x->p;

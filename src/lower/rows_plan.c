@@ -1,6 +1,6 @@
-// Knobs -> where every element is (rows.h). Threads: the axis that memory is contiguous along gets neighbouring lanes, then a
-// folded axis, then rows that share a block. Registers: what is left of folded axes; what does not fit there either is done in
-// rounds. Numbers of threads of an axis are powers of two, so that lanes of one fold are a power of two apart.
+// Knobs -> the place of every element (rows.h). Adjacent lanes get the axis along which memory is contiguous, then a folded axis, then rows that
+// share a block. Registers get the rest of folded axes, as far as they fit, and rounds get what is left. The number of threads of an axis is a power
+// of two, so that the lanes of a fold are a power of two apart.
 #include "lower/rows.h"
 
 enum { MOST_REGS = 224, CLUSTER_BLOCKS = 16 };
@@ -28,7 +28,7 @@ int row_regs(const struct row_plan *p, axis_set axes)
 
 static int64_t pieces(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-// Registers and chunks of one axis: a folded one has as many registers as it needs, at most `regs` where that is given.
+// Registers and chunks of one axis. A folded axis has as many registers as it needs, or at most `regs` if that is not 0.
 static void cut(struct row_plan *p, int a, int regs)
 {
   int64_t rest = pieces(p->r->k.extent[a], (int64_t)row_vec(p, a) * row_threads(p, a));
@@ -36,7 +36,7 @@ static void cut(struct row_plan *p, int a, int regs)
   p->regs[a] = (int)n, p->chunks[a] = pieces(rest, n);
 }
 
-// Lanes go to the axes of knobs in their order, until there are 32.
+// Distributes threads over the axes of the knobs in their order: lanes first, until there are 32, then warps.
 static bool threads(struct row_plan *p, const struct knobs *k)
 {
   const struct {
@@ -55,7 +55,7 @@ static bool threads(struct row_plan *p, const struct knobs *k)
   return p->threads <= TILE_THREADS;
 }
 
-// Blocks of a cluster share an axis that is folded, and each has some of it. Folds that they share are not within a loop.
+// The blocks of a cluster share a folded axis, and each has a part of it. A fold over that axis must not be in a loop.
 static bool shares(struct row_plan *p, const struct knobs *k)
 {
   const int n = MAX(MAX(k->v[KNOB_CLUSTER], k->v[KNOB_STACK]), 1);
@@ -79,7 +79,7 @@ static bool shares_outside(const struct row_plan *p)
   return any;
 }
 
-// Passes over rounds. A fold of a varying value must leave nothing varying.
+// Counts the passes over rounds. A fold of a varying value over rounds must not depend on other rounds.
 static bool passes(struct row_plan *p)
 {
   const struct rows *r = p->r;
@@ -88,14 +88,14 @@ static bool passes(struct row_plan *p)
     if (!v->live) continue;
     for (int k = 0; k < v->nin; k++) p->pass[i] = MAX(p->pass[i], p->pass[v->in[k]]);
     if (!(v->folded & p->rounds)) continue;
-    if (kern_scans(v) ? p->rounds & (p->rounds - 1) : v->axes & p->rounds) return false; // rounds of a scan are those of its axis, in order
-    p->pass[i] += !kern_tops(v) && !kern_scans(v);                                       // what is chosen leaves at once; a scan goes along
+    if (kern_scans(v) ? p->rounds & (p->rounds - 1) : v->axes & p->rounds) return false; // a scan may only have the rounds of its own axis, in order
+    p->pass[i] += !kern_tops(v) && !kern_scans(v);                                       // selections and scans need no pass of their own
   }
   for (int i = 0; i < r->k.nsaves; i++) p->passes = MAX(p->passes, p->pass[r->k.save[i].value] + 1);
   return true;
 }
 
-// A key of two registers for each element that topk chooses from, and three for each result.
+// Registers of a value. topk has a key of two registers for each element, and three keys for each result.
 static int held(const struct row_plan *p, int value)
 {
   enum { KEY = 2, RESULTS = 3 };
@@ -115,13 +115,13 @@ static bool fits(struct row_plan *p)
   return true;
 }
 
-// How many stages a thread's shared memory may take is small: a fold leaves little. Bytes of all folds over warps.
+// Bytes of shared memory of all folds over warps, each with its own memory.
 static int64_t shared(const struct row_plan *p)
 {
   int64_t sum = 0;
   for (int i = 0; i < p->r->k.nvalues; i++) {
     const struct kern_value *v = &p->r->k.v[i];
-    int64_t n = p->threads * 4, warps = 1, kept = (kern_tops(v) ? 4 : 1) * row_regs(p, row_result(v)); // keys, of two rounds
+    int64_t n = p->threads * 4, warps = 1, kept = (kern_tops(v) ? 4 : 1) * row_regs(p, row_result(v)); // topk has 64-bit keys, in two buffers
     if (!v->live || !v->folded || (kern_tops(v) && row_top_first(&p->r->k, i) != i)) continue;
     EACH_AXIS(a, v->folded) n /= p->lanes[a], warps *= p->warps[a];
     if (warps > 1) sum += n * kept + 16;
@@ -130,12 +130,13 @@ static int64_t shared(const struct row_plan *p)
   return sum;
 }
 
-// Data that other blocks read, too, are in a cache, and may be loaded at their use if that is behind a fold; before, they take registers.
+// Data that other blocks read too are probably in a cache. They may be loaded at their use, after a fold, so that they do not occupy registers
+// before.
 static bool may_be_late(const struct row_plan *p, int load)
 {
   const struct rows *r = p->r;
   bool read = false;
-  if (r->woven[load].n) return false; // what goes with it may not be
+  if (r->woven[load].n) return false; // the other loads of its run may not be late
   if (!r->k.v[load].live || r->k.v[load].kind != KERN_LOAD) return false;
   if (r->k.v[load].axes & row_apart(p)) return false;
   for (int i = 0; i < r->k.nvalues; i++)

@@ -1,13 +1,13 @@
-// Scans of rows.h. A thread adds up the vector of each register, lanes add up what the lanes before them have, by shuffles, and a chain over the
-// registers adds up the totals of the warp's lanes. Totals of warps go through shared memory, totals of a cluster's blocks through that of all
-// blocks. A round begins with what the rounds before it leave, the carry. If a thread has the axis alone, it adds up element after element.
+// Scans of rows.h. A thread adds up the vector of each register. Lanes add the totals of earlier lanes by shuffles, and a chain over registers adds
+// the totals of the warp's lanes. Totals of warps go through shared memory, totals of a cluster's blocks through that of every block. A round begins
+// with the total of earlier rounds, the carry. If a thread has the axis alone, it adds element by element.
 #include "lower/rows.h"
 
 struct row_scanning {
   struct row_text *x;
   int value, axis, along; // elements of a vector along the axis
   axis_set axes;
-  bool rounds, others; // others: totals of other warps or blocks come before
+  bool rounds, others; // others: totals of other warps or blocks precede
   const struct hole *holes;
 };
 
@@ -24,7 +24,7 @@ static struct row_scanning scanning(struct row_text *x, int value)
   return s;
 }
 
-// Elements of a total, which has the vector of another axis.
+// The vector width of a total: that of another axis, or 1.
 static int width_of(const struct row_scanning *s) { return row_has_vec(s->x, s->axes & ~AXIS(s->axis)) ? s->x->p->vec : 1; }
 static const char *place_of(const struct row_scanning *s) { return row_at(s->x, s->axes & ~AXIS(s->axis), width_of(s), "0"); }
 
@@ -54,7 +54,7 @@ static void element_by_element(const struct row_scanning *s)
 
 // ---- over lanes ----
 
-// How many lanes of a warp are between neighbours along the axis.
+// The distance in lanes between neighbours along the axis.
 static int lane_stride(const struct row_plan *p, int axis)
 {
   const int order[] = {p->role.across, p->role.down, p->role.join};
@@ -64,7 +64,7 @@ static int lane_stride(const struct row_plan *p, int axis)
   return n;
 }
 
-// The number in the warp of the last lane along the axis that has the other places of the executing one.
+// The number in its warp of the last lane along the axis, with the executing lane's other coordinates.
 static const char *last_lane(const struct row_scanning *s)
 {
   const struct row_plan *p = s->x->p;
@@ -91,7 +91,7 @@ static void vectors(const struct row_scanning *s)
       HOLES(s->holes, STR(to, row_at(s->x, s->axes, 1, "0")), STR(last, row_at(s->x, s->axes, 1, arena_printf(s->x->mem, "%d", s->along - 1)))));
 }
 
-// totals: of lanes so far; less: of the lanes before; last: of all.
+// totals: prefix sums over lanes, including this lane; less: without it; last: the sum over all lanes.
 static void over_lanes(const struct row_scanning *s)
 {
   const int lanes = s->x->p->lanes[s->axis], stride = lane_stride(s->x->p, s->axis);
@@ -113,7 +113,7 @@ static void over_lanes(const struct row_scanning *s)
             HOLES(s->holes, INT(lanes, lanes > 1), INT(by, stride), STR(number, last_lane(s))));
 }
 
-// If the axis has vectors, the sums before each vector stay apart, and are added to its elements at the end.
+// Vectors along the axis: the total before each vector is kept and added to its elements at the end.
 static void vectors_by_lanes(const struct row_scanning *s)
 {
   text_fill(&s->x->t, "%total$v:[$totals].fp32.RF", s->holes);
@@ -126,7 +126,7 @@ static void vectors_by_lanes(const struct row_scanning *s)
             HOLES(s->holes, STR(at, row_at(s->x, s->axes, width_of(s), "0")), STR(place, place_of(s))));
 }
 
-// If the axis has single elements, totals are made register by register, so that few registers hold them.
+// Single elements along the axis: totals are computed register by register, so that few registers hold them.
 static void elements_by_lanes(struct row_scanning s)
 {
   begin_chain(&s);
@@ -145,7 +145,7 @@ static void elements_by_lanes(struct row_scanning s)
 
 // ---- over warps and blocks ----
 
-// Adds the parts before the executing thread's to `before`, and all to `all`.
+// Adds the parts of earlier threads to `before`, and all parts to `all`.
 static void receive(const struct row_scanning *s, const struct row_exchange *e)
 {
   const struct hole *holes = HOLES(row_part_holes(s->x, e), STR(places, row_zeros(s->x) + 2));

@@ -1,5 +1,5 @@
-// The scheme of block graphs without products: sums, scans, maxima and elementwise operators over tiles that stay in registers. See
-// rows.h for how, and kernels/softmax.tile and layernorm.tile for what comes out.
+// The scheme of block graphs without products: reductions, scans and elementwise operators over tiles in registers. rows.h explains it.
+// kernels/softmax.tile and kernels/layernorm.tile are kernels of this form.
 #include "lower/rows.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ enum {
           KERN_BIT(SELECT)
 };
 
-// The reason why the scheme does not do such a value; NULL: it does.
+// The reason why the scheme does not support the value; NULL: it does.
 static const char *refusal(const struct kern_value *v)
 {
   if (v->kind == KERN_PRODUCT) return "a product";
@@ -33,7 +33,7 @@ int rows_make(const struct lower_job *j, struct rows *out, char why[160])
   memset(out, 0, sizeof *out);
   if (rows_values(j, &out->k, why)) return NO;
   kern_join_axes(&out->k);
-  kern_rewrite(&out->k, KERN_BIT(MOMENTS) & ~j->off); // two loads of a row may be one now
+  kern_rewrite(&out->k, KERN_BIT(MOMENTS) & ~j->off); // joining axes may have made two loads of a row equal
   return rows_ready(j, out), OK;
 }
 
@@ -56,7 +56,7 @@ static const void *plan(const struct lower_job *j, const struct knobs *k, char w
 static bool count(const void *plan, struct kernel_counts *out) { return rows_count(plan, out); }
 static void emit(const void *plan, struct text t, struct lower_out *out) { rows_text(plan, t, out); }
 
-// Without a kernel ahead there is nothing before the wait for it.
+// A kernel without a previous kernel has nothing to do before a wait.
 static void settle(const struct lower_job *j, struct knobs *k)
 {
   if (!j->dependent) k->v[KNOB_AHEAD] = k->v[KNOB_HOLD] = 0;

@@ -1,6 +1,6 @@
-// Folds of rows.h over the blocks of a cluster. Each block first folds its own part, so that all its threads have it. Then lanes of a warp
-// write it to all blocks, each to its own place there; after a barrier of the cluster each block has all parts in its shared memory.
-// A fold has a place of its own, and nothing is written after the last barrier, so that blocks may end there.
+// Folds of rows.h over the blocks of a cluster. Each block folds its own part, and all its threads get the result. Then lanes of one warp write it to
+// all blocks, each to its own place. After a barrier of the cluster, each block has all parts in its shared memory. Each fold has its own memory, and
+// nothing is written after the last barrier, so that blocks may end there.
 #include "lower/rows.h"
 
 const char *row_thread_term(const struct row_text *x, const char *sum, char what, int axis, int scale)
@@ -8,17 +8,17 @@ const char *row_thread_term(const struct row_text *x, const char *sum, char what
   return row_term(x, sum, arena_printf(x->mem, "@%c%d", what, axis), scale);
 }
 
-// Indices of the first of the register dimensions.
+// Indices of the first element of the register dimensions.
 const char *row_zeros(const struct row_text *x)
 {
   const char *s = "";
   for (int a = 0; a < x->p->r->k.naxes; a++)
     if (x->p->regs[a] > 1) s = arena_printf(x->mem, "%s, 0", s);
-  return x->p->vec > 1 || !*s ? arena_printf(x->mem, "%s, 0", s) : s; // a thread's only element has one dimension (row_dims)
+  return x->p->vec > 1 || !*s ? arena_printf(x->mem, "%s, 0", s) : s; // a single element has one dimension (row_dims)
 }
 
-// Is a result of one register side by side with those of the other parts? A thread then reads the parts in vectors, and lanes that have other results
-// meet in the banks. Scans avoid that.
+// Whether the parts of one result are adjacent. A thread then reads them in vectors, with bank conflicts between lanes of different results. Scans
+// avoid that.
 static bool side_by_side(const struct row_text *x, const struct kern_value *v)
 {
   bool apart = false;
@@ -26,7 +26,7 @@ static bool side_by_side(const struct row_text *x, const struct kern_value *v)
   return row_regs(x->p, row_result(v)) == 1 && !apart;
 }
 
-// One of several registers lies as a tile of each part.
+// A result of several registers is stored as one tile for each part.
 const struct hole *row_part_holes(const struct row_text *x, const struct row_exchange *e)
 {
   const struct kern_value *v = &x->p->r->k.v[e->value];
@@ -57,7 +57,7 @@ static void receive(struct row_text *x, const struct row_exchange *e)
             row_part_holes(x, e));
 }
 
-// The lanes that write: of the folded axis with the most, as many as there are blocks, or all in several turns; one of the others.
+// The lanes that write: those along the folded axis with the most lanes, one for each block, or all of them in several turns.
 static int writers(const struct row_plan *p, axis_set folded)
 {
   int most = -1;
@@ -93,7 +93,7 @@ bool row_is_shared(const struct row_plan *p, int value)
   return p->cluster > 1 && v->live && v->folded >> p->share & 1 && (!kern_tops(v) || row_top_first(&p->r->k, value) == value);
 }
 
-// Other blocks may be ahead, and write while this one still uses what lies elsewhere: no loop's room is taken for it.
+// Waits until all blocks have begun. A faster block may write while this one still works, so its memory is shared with nothing else.
 void row_share_begin(struct row_text *x)
 {
   const struct row_plan *p = x->p;
@@ -107,7 +107,7 @@ void row_share_begin(struct row_text *x)
   if (p->cluster > 1) text_line(&x->t, "Sync<cluster.arrive.relaxed>#%s()", x->team);
 }
 
-// The block that the executing lane writes to, as text, and the number of turns in which lanes write to all.
+// The rank that the executing lane writes to, as text. turns: the turns that lanes need to write to all ranks.
 static const char *peer(struct row_text *x, int value, int *turns)
 {
   const struct row_plan *p = x->p;

@@ -1,6 +1,6 @@
-// The tile program of a plan (rows.h): buffers, coordinates, then pass by pass what does not vary and loops over what does.
-// Loads of a scope come first, so that all are under way before the first is used; then stage by stage, so that the folds of
-// one stage share their barrier.
+// The tile program of a plan (rows.h): buffers, coordinates, then pass by pass the values that do not vary and loops over those that do. The loads of
+// a scope come first, so that all are in flight before the first is used. Values follow stage by stage, so that the folds of one stage share a
+// barrier.
 #include "lower/rows.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@ const char *row_term(const struct row_text *x, const char *sum, const char *what
 
 // ---- shapes and names ----
 
-// A register tensor has a dimension for each axis of several registers, 1 where it does not depend on it, and one for the
-// vector. `regs`: the axes; the vector where `vec`.
+// The dimensions of a register tensor: the number of registers along each axis of several registers, or 1 if it does not depend on that axis, then
+// the vector if `vec`. regs: its axes.
 const char *row_dims(const struct row_text *x, axis_set regs, bool vec)
 {
   const struct row_plan *p = x->p;
@@ -35,7 +35,7 @@ const char *row_name(struct row_text *x, int value)
 {
   const struct kern_value *v = &x->p->r->k.v[value];
   const char *name = arena_printf(x->mem, "v%d", value);
-  if (v->kind == KERN_LOAD && !x->have[value]) row_load(x, value), x->have[value] = true; // which came late
+  if (v->kind == KERN_LOAD && !x->have[value]) row_load(x, value), x->have[value] = true; // a late load
   if (kern_loads(v) && v->at.type != F32 && !x->wide[value]) {
     text_fill(&x->t, "%v$v:$type.RF <- UnaryPointwise<cast>(%h$v)", HOLES(NULL, INT(v, value), STR(type, type_of(x, v->axes))));
     x->wide[value] = true;
@@ -43,7 +43,7 @@ const char *row_name(struct row_text *x, int value)
   return name;
 }
 
-// The place of the executing thread along an axis, in vectors.
+// The coordinate of the executing thread along an axis, in vectors.
 const char *row_place(const struct row_text *x, int a)
 {
   const struct row_plan *p = x->p;
@@ -91,14 +91,14 @@ static const char *template_of(const struct kern_value *v)
   if (v->kind == KERN_SPREAD)
     return "%v$v:$type.RF <- Init<0.0>()\n"
            "%v$v <- BinaryPointwise<+>(%v$v, %$x)";
-  return "%v$v:$type.RF"; // and an operator of tile programs
+  return "%v$v:$type.RF"; // also an operator of the tile language
 }
 
 static void one_value(struct row_text *x, int i)
 {
   const struct kern_value *v = &x->p->r->k.v[i];
   x->have[i] = true;
-  if (v->kind == KERN_PLACED) return; // it is stored
+  if (v->kind == KERN_PLACED) return; // its save computes it
   if (v->kind == KERN_CHOSEN) {
     row_load_chosen(x, i);
     return;
@@ -133,7 +133,7 @@ static void folds(struct row_text *x, const bool *want, int s, bool again)
   row_fold_across(x, n, batch, again);
 }
 
-// Prints values that are wanted and not there yet.
+// Prints the wanted values that are not computed yet.
 static void values(struct row_text *x, const bool *want, bool again)
 {
   const struct rows *r = x->p->r;
@@ -151,7 +151,7 @@ static void values(struct row_text *x, const bool *want, bool again)
 static axis_set varies(const struct row_text *x, int value) { return x->p->r->k.v[value].axes & x->p->rounds; }
 static bool folds_rounds(const struct row_text *x, int value) { return x->p->r->k.v[value].folded & x->p->rounds; }
 
-// Purpose of a loop over the axes `over` in pass n: folds whose input varies with just these, and saves.
+// The purpose of a loop over the axes `over` in pass n: folds whose operands vary with exactly these axes, and saves.
 struct row_scope {
   int nfolds, nsaves, *fold, *save;
 };
@@ -277,10 +277,10 @@ static void pass(struct row_text *x, int n)
 
 // ---- the kernel around it ----
 
-// Dimensions of the threads: warps of each axis, then lanes; what lies along memory is fastest.
+// Dimensions of the threads: warps of each axis, then lanes. The ones along contiguous memory are fastest.
 struct row_dim {
   int axis, n;
-  char kind; // of its coordinate: @w2, @l2
+  char kind; // name of its coordinate, as in @w2, @l2
 };
 
 static int thread_dims(const struct row_plan *p, struct row_dim dim[6])
@@ -294,7 +294,7 @@ static int thread_dims(const struct row_plan *p, struct row_dim dim[6])
   return n;
 }
 
-// Axis number i of the grid, which is the contiguous axis last; -1: blocks do not differ along it.
+// The i-th axis of the grid, the contiguous axis last; -1: blocks do not differ along it.
 static int block_axis(const struct row_plan *p, int i)
 {
   int a = p->role.across < 0 ? i : (i + p->role.across + 1) % p->r->k.naxes;
@@ -320,7 +320,7 @@ const char *row_coordinates(struct row_text *x)
   return *extents ? extents : "1";
 }
 
-// Lanes that fold an axis together: neighbours along its dimension of the threads.
+// Declares the groups of lanes that fold an axis together.
 static void lane_groups(struct row_text *x)
 {
   struct row_dim d[6];
@@ -362,7 +362,7 @@ void row_passes(struct row_text *x)
   for (int n = 0; n < x->p->passes; n++) pass(x, n);
 }
 
-// Over work tiles, with the coordinates that a grid of them would have.
+// Opens a loop over work tiles, and declares the coordinates that a grid would give.
 static void walk(struct row_text *x, int64_t tiles)
 {
   const struct row_plan *p = x->p;

@@ -1,6 +1,6 @@
-// topk of rows.h. Each element and its number are one key (base/order.h). A round chooses the largest key that is below the one chosen last: each
-// thread has the largest of its own, and a fold over lanes, warps and the cluster finds the largest of all. Only the threads that had the
-// chosen key look through their elements again. If registers do not hold the whole axis, these threads load them again.
+// topk of rows.h. Each element and its index form one key (base/order.h). A round selects the largest key below the previous one: each thread has its
+// own largest such key, and a fold over lanes, warps and the cluster finds the largest of all. Only threads that had the selected key search their
+// elements again. If registers do not hold the whole axis, these threads load them again.
 #include "lower/rows.h"
 
 #include <string.h>
@@ -35,14 +35,14 @@ static const struct hole *holes_of(const struct row_text *x, int value)
                     STR(least, fold_neutral(v->kind)), STR(above, ABOVE));
 }
 
-// Loops over the single elements of these axes.
+// Opens loops over the single elements of these axes.
 static void elements_open(struct row_text *x, axis_set axes, const char *condition)
 {
   row_each_open(x, axes, condition);
   if (row_has_vec(x, axes) && x->p->vec > 1) text_begin(&x->t, "each q:$n", HOLES(NULL, INT(n, x->p->vec)));
 }
 
-// The keys of what is loaded and computed; past extents the least.
+// Computes the keys of loaded or computed elements. Beyond extents they are the least key.
 static void keys(struct row_text *x, int value, const struct hole *holes)
 {
   const struct kern_value *v = &x->p->r->k.v[value];
@@ -63,7 +63,7 @@ static void keys(struct row_text *x, int value, const struct hole *holes)
   text_fill(&x->t, "%key$v$at <- Init<$least>()", HOLES(holes, STR(at, at)));
 }
 
-// The largest key of the thread that is below the last chosen one.
+// The thread's largest key below the last selected one.
 static void look_through(struct row_text *x, int value, const struct hole *holes)
 {
   const axis_set over = x->p->r->k.v[value].folded & x->p->rounds;
@@ -87,8 +87,8 @@ static void look_through(struct row_text *x, int value, const struct hole *holes
   memcpy(x->have, have, bytes), memcpy(x->wide, wide, bytes);
 }
 
-// Only threads that had the chosen key look again. In the first round all threads do. All lanes of a fold must take part, so that there is then no
-// condition.
+// Only threads that had the selected key search again. In the first round all threads search, without a condition, because all lanes of a fold must
+// take part.
 static void look_again(struct row_text *x, int value, const struct hole *holes)
 {
   TEXT_SCOPE(&x->t);
@@ -105,7 +105,7 @@ static void look_again(struct row_text *x, int value, const struct hole *holes)
   look_through(x, value, holes);
 }
 
-// The chosen elements, or their numbers, in the type of the tensor that keeps them.
+// Stores the selected elements, or their indices, in the type of their tensor.
 static void store(struct row_text *x, int save, const struct hole *holes)
 {
   const struct kern_save *s = &x->p->r->k.save[save];
@@ -140,7 +140,7 @@ void row_top(struct row_text *x, int value)
   for (int s = 0; s < k->nsaves; s++)
     if (kern_tops(&k->v[k->save[s].value]) && row_top_first(k, k->save[s].value) == value) store(x, s, holes);
   text_until(&x->t, indent);
-  if (warps) text_line(&x->t, "Sync<barrier>#%s()", x->team); // what follows may take the room
+  if (warps) text_line(&x->t, "Sync<barrier>#%s()", x->team); // later code may reuse the memory
   text_about(&x->t, 0);
 }
 

@@ -1,10 +1,10 @@
-// Woven accesses of rows.h: parts that alternate in memory, such as the first and the second of each pair. Each alone has a stride of two;
-// together they are all elements of a run, which moves in vectors, and registers tell the parts apart.
+// Woven accesses of rows.h: parts that alternate in memory, such as the first and the second of each pair. One part alone has a stride of two.
+// Together the parts are all elements of a run, which is accessed in vectors, and registers separate the parts.
 #include "lower/rows.h"
 
 #include <string.h>
 
-// The same elements, but for a shift.
+// Whether two accesses differ only in their offset.
 static bool twins(const struct kern_access *a, const struct kern_access *b)
 {
   for (int i = 0; i < KERN_BASES; i++)
@@ -17,7 +17,7 @@ struct woven_access {
   axis_set axes;
 };
 
-// The runs that accesses are of.
+// Finds the run of each access.
 static void find_runs(const struct rows *r, int n, const struct woven_access *a, struct row_weave *out)
 {
   int across = r->role.across;
@@ -44,7 +44,7 @@ void rows_weave(struct arena *mem, struct rows *r)
   find_runs(r, k->nsaves, a, r->woven_save);
 }
 
-// The stores of a run are woven if one pass makes all.
+// The stores of a run are woven if they are all in one pass.
 struct row_weave row_save_weave(const struct row_plan *p, int save)
 {
   struct row_weave w = p->r->woven_save[save];
@@ -60,7 +60,7 @@ struct kern_access row_seen(const struct row_plan *p, const struct kern_access *
   return seen;
 }
 
-// Elements of one access of the run.
+// The width in elements of an access to the run.
 static int width_of(const struct row_plan *p, const struct kern_access *first, int n)
 {
   struct kern_access run = row_seen(p, first, (struct row_weave){.n = n});
@@ -73,7 +73,7 @@ static int width_of(const struct row_plan *p, const struct kern_access *first, i
   return width;
 }
 
-// Places of the run in accesses of `width`.
+// The index of the run's access, in units of `width` elements.
 static const char *run_at(const struct row_text *x, const struct kern_access *a, int width, bool pieces)
 {
   const char *s = pieces ? "q" : "";
@@ -85,7 +85,7 @@ static const char *run_at(const struct row_text *x, const struct kern_access *a,
   return width > 1 ? arena_printf(x->mem, "%%%s.tile([%d])[%s]", buffer, width, s) : arena_printf(x->mem, "%%%s[%s]", buffer, s);
 }
 
-// Moves the run between memory and the register tensor `name`, of n vectors.
+// Moves the run between memory and the register tensor `name` of n vectors.
 static void move_run(struct row_text *x, const struct kern_access *a, int n, const char *name, const char *inside, bool store)
 {
   int width = width_of(x->p, a, n), count = n * x->p->vec / width;
@@ -100,7 +100,7 @@ static void move_run(struct row_text *x, const struct kern_access *a, int n, con
   text_fill(&x->t, "$to <- Move$how($from)", HOLES(NULL, STR(to, store ? memory : registers), STR(from, store ? registers : memory), STR(how, how)));
 }
 
-// One vector of each member, to or from its place among those of the run.
+// Moves one vector of each member between its registers and those of the run.
 static void turn(struct row_text *x, axis_set axes, int n, const char *const *member, const char *run, bool store)
 {
   for (int k = 0; k < n; k++) {

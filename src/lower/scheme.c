@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ASKED = 768, MOST_KNOB = 65535 }; // settings of a scheme, of which the cheapest stay; a knob that is read
+enum { ASKED = 768, MOST_KNOB = 65535 }; // ASKED: settings of a scheme that are costed; MOST_KNOB: largest value that scheme_parse accepts
 
 #define SCHEME(id, needs) extern const struct scheme scheme_##id;
 #include "lower/scheme.def"
@@ -48,14 +48,14 @@ bool scheme_takes(int scheme, const struct lower_job *j, char why[160])
   return !*why;
 }
 
-// All reasons that schemes give for not taking a kernel are kept, since nobody knows which scheme came closest.
+// Appends the reason of a scheme. All reasons are kept, because it is unknown which scheme came closest.
 static void add_reason(char why[256], const char *scheme, const char *reason)
 {
   size_t n = strlen(why);
   snprintf(why + n, 256 - n, "%s%s: %s", n ? "; " : "", scheme, reason);
 }
 
-// Insertion keeps the order in which schemes list what costs the same.
+// Inserts by cost. Settings of equal cost keep the scheme's order.
 static int insert(struct choice *out, int n, int most, const struct choice *c)
 {
   int i = n < most ? n++ : n;
@@ -89,9 +89,8 @@ double scheme_cost(const struct scheme *s, const struct lower_job *j, const stru
   return scheme_counts(s, j, k, &counts) ? kernel_time(&counts, j->gpu, NULL) : INFINITY;
 }
 
-// Schemes' models err more between schemes than within one: after the cheapest of all, the schemes take turns, each with its
-// cheapest first, in the order of their cheapest. A caller that measures a few settings gets all schemes. c: so many of each scheme in `got`,
-// `most` apart.
+// Merges the choices of all schemes. Costs are less accurate between schemes than within one. So each turn takes the next cheapest choice of each
+// scheme, the cheaper ones first, and a caller that measures the first few measures all schemes. Scheme s has got[s] choices at c + s * most.
 static int take_turns(const struct choice *c, const int *got, int most, struct choice *out)
 {
   int n = 0;
@@ -106,7 +105,7 @@ static int take_turns(const struct choice *c, const int *got, int most, struct c
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256])
 {
   struct knobs k[ASKED];
-  struct lower_job asked = *j; // schemes say with their choices what each will do: to plan each once more would take as long again
+  struct lower_job asked = *j; // choices() stores the counts of each setting: planning each setting again would take as long again
   asked.counts = NEWS(j->mem, struct kernel_counts, ASKED);
   struct choice *all = NEWS(j->mem, struct choice, scheme_count() * most);
   int *kept = NEWS(j->mem, int, scheme_count());
@@ -180,7 +179,7 @@ static bool parse_knob(const char *word, int *out)
   return !*end && v <= MOST_KNOB;
 }
 
-// "tail" or "stages=3" of a scheme, "epilogue=relu_bias" of a product.
+// Parses a word of a scheme, "tail" or "stages=3", or of a product, "epilogue=relu_bias".
 static bool parse_word(const char *word, struct choice *out)
 {
   const struct scheme *s = out->scheme == SCHEME_LIBRARY ? NULL : scheme_at(out->scheme);
@@ -196,7 +195,7 @@ static bool parse_word(const char *word, struct choice *out)
   return k >= 0 && parse_knob(equals + 1, &out->k.v[k]);
 }
 
-// "mma warps=4 stages=3 tail"; knobs that are left out stay 0.
+// Parses "mma warps=4 stages=3 tail". Omitted knobs stay 0.
 bool scheme_parse(const char *text, struct choice *out)
 {
   char word[64];
@@ -207,7 +206,7 @@ bool scheme_parse(const char *text, struct choice *out)
   if (scheme == scheme_count() && strcmp(word, library) != 0) return false;
   *out = (struct choice){.scheme = scheme == scheme_count() ? SCHEME_LIBRARY : scheme};
   while (text += n, sscanf(text, "%63s%n", word, &n) == 1) {
-    if (out->scheme == SCHEME_LIBRARY && !strcmp(word, "algorithm")) break; // not chosen by those who ask for the product (gpu/gpu_product.c)
+    if (out->scheme == SCHEME_LIBRARY && !strcmp(word, "algorithm")) break; // the algorithm is not part of a choice (gpu/gpu_product.c)
     if (!parse_word(word, out)) return false;
   }
   return true;

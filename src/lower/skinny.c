@@ -1,4 +1,4 @@
-// The scheme: settings of its knobs, and the frame of the kernel.
+// The scheme skinny: settings of its knobs, and the frame of the kernel.
 #include "lower/count.h"
 #include "lower/skinny.h"
 
@@ -9,7 +9,7 @@ enum { SETTINGS = 512 };
 struct skinny_setting {
   struct knobs k;
   double cost;
-  int again, order; // how many like it were listed before; settings of equal cost stay as they are listed
+  int again, order; // similar settings listed before this one; position in the list, for settings of equal cost
 };
 
 static int cheaper(const void *a, const void *b)
@@ -19,8 +19,8 @@ static int cheaper(const void *a, const void *b)
   return x->again != y->again ? x->again - y->again : x->order - y->order;
 }
 
-// The model does not tell apart what differs by less than it errs. The settings that are least alike come first among these,
-// since only the first few of each kernel are tried at once: k split differently.
+// The model cannot rank settings whose costs differ less than its error. The most different of these come first, with k split differently,
+// because only the first few settings of each kernel are tried together.
 static void order(struct skinny_setting *all, int n)
 {
   for (int i = 0; i < n; i++)
@@ -29,7 +29,7 @@ static void order(struct skinny_setting *all, int n)
   qsort(all, (size_t)n, sizeof *all, cheaper);
 }
 
-// Down to a power of this: the model errs by more.
+// Costs are rounded down to a power of this number, because the model's error is larger.
 static const double FINE = 1.05;
 
 static double cost(const struct sk_plan *p, const struct sk_shape *s)
@@ -39,10 +39,10 @@ static double cost(const struct sk_plan *p, const struct sk_shape *s)
   return pow(FINE, floor(log(kernel_time(&c, p->j->gpu, NULL)) / log(FINE)));
 }
 
-// Stages that registers hold. A ring in shared memory, which has room for more, was in no fastest kernel of the workloads of bench/.
+// Stages that registers hold. Rings in shared memory, which has room for more, were never the fastest for the workloads of bench/.
 static const int depths[] = {1, 2, 3, 4};
 
-// On an H200 it was best to have a third of the L2 cache filled ahead.
+// On an H200 it was best to prefetch a third of the L2 cache.
 static int ahead(const struct sk_plan *p, const struct sk_shape *s)
 {
   int64_t all = MAX(p->blocks.size, 1) * s->subs * s->split, blocks = MIN(all, p->j->gpu->cores * (int64_t)sk_room(p, s));
@@ -97,7 +97,7 @@ static bool count(const void *plan, struct kernel_counts *out)
 
 static int64_t tiles(const struct sk_plan *p, const struct sk_shape *s) { return MAX(p->blocks.size, 1) * s->subs * s->split; }
 
-// Blocks: the rank in the cluster fastest, then the part of the columns, then grid axes.
+// Numbers of blocks: the rank in the cluster is fastest, then the part of the columns, then grid axes.
 static void frame(struct sk_emit *e)
 {
   int64_t inner = e->s->split * e->s->subs;
@@ -121,7 +121,7 @@ static void frame(struct sk_emit *e)
             "?cluster @first = @rank * $warps + @warp\n"
             "?!cluster @first = @warp\n"
             "?dependent Sync<grid.trigger>#t()\n"
-            "?cluster Sync<cluster.arrive.relaxed>#t()", // waited for before the first write to another block
+            "?cluster Sync<cluster.arrive.relaxed>#t()", // its wait comes before the first write to another block
             e->all);
   if (e->dependent) sk_emit_ahead(e);
   text_fill(&e->t, "?dependent Sync<grid.wait>#t()", e->all);

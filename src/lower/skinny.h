@@ -1,26 +1,26 @@
-// skinny: inside skinny*.c. Products of few rows are bound by the memory of their weights, so these go from global memory
-// straight into tensor-core fragments: no shared memory, no barrier in the loop, many loads of 16 bytes in flight.
+// skinny: shared inside skinny*.c. The time of products of few rows is that of reading the weights. So weights go from global memory directly into
+// tensor-core fragments: no shared memory, no barrier in the loop, and many 16-byte loads in flight.
 //
-//   D^T = W^T X^T by mma.m16n8k16: 16 columns of W are the rows of the instruction, 8 rows of X its columns. The positions
-//   in a fragment are free as long as both operands agree: lane (g, q) of a warp takes k = KV q .. KV q + KV - 1 of a step
-//   of 4 KV, of X's row g with one load, and of W either V neighbouring columns V g .. of each k (W is contiguous along its
-//   columns; pairs along k are made by byte permutations), or its KV values of column g (contiguous along k). The warps of a
-//   block, and the blocks of a cluster, take turns along k; what each has summed meets in shared memory.
+//   D^T = W^T X^T by mma.m16n8k16: 16 columns of W are the rows of the instruction, 8 rows of X its columns. The order of k within a fragment
+//   is free, if both operands agree. Lane (g, q) of a warp has k = KV q .. KV q + KV - 1 of a step of 4 KV. It takes them of X's row g with one
+//   load. From W it takes V adjacent columns V g .. of each k, if W is contiguous along columns; byte permutations then make pairs along k. If W is
+//   contiguous along k, it takes KV values of column g. Warps of a block and blocks of a cluster take turns along k. Their sums are added through
+//   shared memory.
 //
 // Glossary
-//   space    axes counted together by one index, slowest first: rows, columns, what is summed
-//   product  of X by weights over the whole of k; `wide` where its columns are those of the savers, of which a block takes
-//            `cols`; else it is needed whole (the A of X A B)
+//   space    axes counted by one index, slowest first: rows, columns, or summed axes
+//   product  of X by weights, over all of k. `wide`: its columns are those of the savers, and a block computes `cols` of them. Otherwise each
+//            block needs all columns (the product X A of X A B)
 //   statistic  a sum over k of elements of X
-//   second   a product after the loop, of a value of few columns
+//   second   a product after the loop, whose left operand has few columns
 //   item     some columns of one row, finished by one thread
-//   part     what one block of the block graph sums of k, where its grid cuts k and a tail adds up
+//   part     the part of a sum that one block computes, if the grid of the block graph splits k and a tail adds the parts
 //
-//   skinny_walk.c    addresses                         skinny_terms.c   products, statistics and second products among the values
-//   skinny_plan.c    what the axes are                 skinny_shape.c   what knobs come to
-//   skinny_cost.c    what is counted                   skinny_ahead.c   text of what comes before a wait
+//   skinny_walk.c    addresses                         skinny_terms.c   finds products, statistics and second products
+//   skinny_plan.c    the roles of axes                 skinny_shape.c   the plan for given knobs
+//   skinny_cost.c    counts work for the cost model    skinny_ahead.c   text before the wait for the previous kernel
 //   skinny_loop.c    text of the loop
-//   skinny_reduce.c  text of what sums over warps      skinny_value.c   text of values
+//   skinny_reduce.c  text of sums over warps           skinny_value.c   text of values
 //   skinny.c         the scheme
 #ifndef MICA_LOWER_SKINNY_H
 #define MICA_LOWER_SKINNY_H
@@ -34,21 +34,21 @@ enum {
 };
 enum { SK_VALUES = 128, SK_PRODUCTS = 6, SK_STATS = 4, SK_SECONDS = 4, SK_ROWS = 32, SK_SAVES = 4 };
 
-enum { SK_LOOP, SK_WIDE, SK_INNER }; // who needs a value: the loop, the savers, the second product SK_INNER + i
-struct sk_role {                     // of a value
-  int number;                        // of a product, a statistic, a second product; -1: it is none
+enum { SK_LOOP, SK_WIDE, SK_INNER }; // what needs a value: the loop; the savers; second product i is SK_INNER + i
+struct sk_role {                     // the role of a value
+  int number;                        // number of a product, statistic or second product; -1: none of these
   bool second;
-  unsigned reached; // bits: what needs it
+  unsigned reached; // bits of SK_LOOP, ...: what needs it
 };
 struct sk_product {
-  int value, x, w; // the product; its operands, of which w is the weights
+  int value, x, w; // value: the product; x, w: its operands, w the weights
   struct lower_space cols;
   bool wide;
 };
 struct sk_plan {
   const struct lower_job *j;
   char *why;
-  struct kern kern; // with the tail's values
+  struct kern kern; // including the tail's values
   int nhead;        // axes of the head
   struct sk_role role[SK_VALUES];
   int nproducts, nstats, nseconds;
@@ -57,68 +57,68 @@ struct sk_plan {
   struct {
     int value;               // the product
     int x;                   // the left operand
-    struct lower_space cols; // its columns, which are summed
+    struct lower_space cols; // its columns, which the second product sums over
   } second[SK_SECONDS];
   struct lower_space rows, cols, k, blocks;
-  axis_set letters_k; // all that products sum
-  axis_set batch;     // axes that only go along: they number blocks
+  axis_set letters_k; // axes that products sum over
+  axis_set batch;     // batch axes, which number blocks
 };
 
 // Knobs of the scheme.
 enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT, KNOB_AHEAD };
 struct sk_shape {
-  int ahead; // rounds that are on their way to the L2 cache before the kernel ahead has ended
+  int ahead; // rounds that are prefetched to the L2 cache before the previous kernel has ended
   int warps, cols, depth, split;
   int threads, tiles;    // tiles of 8 rows
-  int kv;                // values of k a lane has of a step
-  int64_t steps, rounds; // steps in all; of each warp
-  int64_t subs;          // blocks that share the columns of a block of the graph
+  int kv;                // values of k of a lane in a step
+  int64_t steps, rounds; // steps: in all; rounds: of each warp
+  int64_t subs;          // blocks that share the columns of one block of the graph
   bool clipped;          // the last of these has fewer columns: it loads the last column again, and does not save it
   int item;              // columns of an item
-  bool early;            // a thread has one item at most, and what it loads for that comes before the loop
-  bool by_columns;       // the blocks of a cluster finish different columns; else different rows
-  int64_t items, share;  // of a block's columns; of those, finished by each block of the cluster
-  struct sk_take {       // by product
+  bool early;            // a thread has at most one item, and loads its operands before the loop
+  bool by_columns;       // the blocks of a cluster finish different columns; otherwise different rows
+  int64_t items, share;  // items: of a block's columns; share: of these, finished by each block of the cluster
+  struct sk_take {       // for each product
     bool along;          // contiguous along k
     bool single;         // its rows begin anywhere: elements are loaded one by one
-    int vector;          // columns of a lane; 1 where along
+    int vector;          // columns of a lane; 1 if `along`
     int unit;            // elements of a load
-    int chunks;          // a warp's fragments along its columns
-    int width;           // columns in all
+    int chunks;          // fragments of a warp along its columns
+    int width;           // number of columns
   } take[SK_PRODUCTS];
   int64_t shared; // bytes
-  int registers;  // of a thread, roughly
+  int registers;  // estimate for a thread
 };
 
 // ---- skinny_walk.c ----
 struct sk_coord {
   const struct lower_space *space;
-  const char *index; // text, without operators that bind less than *; NULL: only looking
-  bool along;        // vectors lie along this space, and the index counts them
+  const char *index; // text, without operators that bind less tightly than *; NULL: only test the access
+  bool along;        // vectors lie along this space, and its index counts them
 };
-// Number of a vector of `unit` elements of the access's buffer; the block's place is added. False where elements do not lie
-// so: a stride that is not one of vectors, vectors that are not contiguous, an axis that no coordinate gives.
+// Prints the index of a vector of `unit` elements in the access's buffer, including the block's coordinates. False if there is none: a stride is not
+// a multiple of the vector, vectors are not contiguous, or no coordinate gives an axis.
 bool sk_address(const struct sk_plan *p, const struct kern_access *a, int unit, int n, const struct sk_coord *at, struct str *out);
 
 // ---- skinny_plan.c ----
 int sk_plan_make(const struct lower_job *j, struct sk_plan *out, char why[160]);
 // ---- skinny_terms.c: products, statistics and spaces of the values; NO with the reason in why ----
 int sk_terms(struct sk_plan *p);
-struct lower_space sk_walked(const struct sk_plan *p, axis_set s, const struct kern_access *a); // in the order in which the access walks them
-int sk_no(struct sk_plan *p, const char *what);                                                 // -1; the first reason stays
+struct lower_space sk_walked(const struct sk_plan *p, axis_set s, const struct kern_access *a); // in the order of the access's strides
+int sk_no(struct sk_plan *p, const char *what);                                                 // returns -1; keeps the first reason
 static inline int sk_weights(const struct kern_value *second) { return second->in[1]; }
-static inline const struct kern_access *sk_access(const struct sk_plan *p, int v) // of a load, or of the weights of a second product
+static inline const struct kern_access *sk_access(const struct sk_plan *p, int v) // of a load, or of a second product's weights
 {
   return &p->kern.v[p->role[v].second ? sk_weights(&p->kern.v[v]) : v].at;
 }
 
 // ---- skinny_shape.c ----
 bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_shape *out); // false: does not fit
-int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value); // columns of a second product's weights in shared memory; 0: none
+int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value); // columns of a second product's staged weights; 0: none staged
 
 // ---- skinny_cost.c ----
-int64_t sk_round_bytes(const struct sk_plan *p, const struct sk_shape *s); // that a block loads in a round
-double sk_room(const struct sk_plan *p, const struct sk_shape *s);         // blocks on a multiprocessor
+int64_t sk_round_bytes(const struct sk_plan *p, const struct sk_shape *s); // bytes that a block loads in a round
+double sk_room(const struct sk_plan *p, const struct sk_shape *s);         // blocks of a multiprocessor
 void sk_count(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *out);
 
 // ---- skinny_loop.c, skinny_reduce.c, skinny_value.c ----
@@ -127,13 +127,13 @@ struct sk_emit {
   bool dependent;
   const struct sk_plan *p;
   const struct sk_shape *s;
-  const char **name;      // of buffers, by tensor of the kernel graph
-  const struct hole *all; // holes of what the whole kernel has
+  const char **name;      // names of buffers, by tensor of the kernel graph
+  const struct hole *all; // holes for facts of the whole kernel
 };
-// Text that gives the executing thread value v as %vN, `width` columns of row @row from column group @col on. `done`: by
-// value, whether its text stands already.
+// Prints text that gives the executing thread value v as %vN: `width` columns of row @row from column group @col on. done: for each value, whether
+// its text is already printed.
 struct sk_place {
-  int from; // SK_WIDE, SK_INNER + i
+  int from; // SK_WIDE or SK_INNER + i
   int width;
   bool done[SK_VALUES];
 };
@@ -141,19 +141,19 @@ void sk_fill(struct sk_emit *e, int about, const char *template, const struct ho
 const struct hole *sk_product_holes(const struct sk_emit *e, int product);
 const char *sk_element(const struct sk_emit *e, const struct kern_access *a, int unit, int n, const struct sk_coord *at); // "%g_W.tile([8])[...]"
 const char *sk_column(const struct sk_emit *e, const struct sk_place *at);
-const char *sk_weights_column(const struct sk_emit *e, int product, const char *index); // that exists, of weights, in their loads
-bool sk_streams(const struct sk_plan *p, int value);                                    // it is loaded in every round
-void sk_emit_ahead(struct sk_emit *e);                                                  // before the wait for the kernel ahead
+const char *sk_weights_column(const struct sk_emit *e, int product, const char *index); // clamped to the columns of the weights, in loads
+bool sk_streams(const struct sk_plan *p, int value);                                    // whether it is loaded in every round
+void sk_emit_ahead(struct sk_emit *e);                                                  // before the wait for the previous kernel
 void sk_emit_loop(struct sk_emit *e);
-void sk_emit_stage(struct sk_emit *e);  // before the loop: weights of second products on their way to shared memory
-void sk_emit_early(struct sk_emit *e);  // and what else is loaded for the results
-void sk_emit_inbox(struct sk_emit *e);  // where other blocks of the cluster write; they may while this one still is in its loop
-void sk_emit_reduce(struct sk_emit *e); // after it: everything
+void sk_emit_stage(struct sk_emit *e);  // before the loop: starts copying weights of second products to shared memory
+void sk_emit_early(struct sk_emit *e);  // before the loop: other loads for the results
+void sk_emit_inbox(struct sk_emit *e);  // declares where other blocks of the cluster write, perhaps while this one is still in its loop
+void sk_emit_reduce(struct sk_emit *e); // everything after the loop
 
-enum sk_load { SK_DECLARE, SK_MOVE, SK_VALUE }; // registers for it, the load, the value
+enum sk_load { SK_DECLARE, SK_MOVE, SK_VALUE }; // declare its registers; load it; compute the value
 void sk_emit_load(struct sk_emit *e, const struct sk_place *at, int v, enum sk_load how);
 void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v);
-// %out = the sum of what the warps, or the blocks of the cluster, have of a product or a statistic.
+// %out = the sum of a product or statistic over the warps, or over the blocks of the cluster.
 void sk_emit_parts(struct sk_emit *e, const char *out, const char *of, int number, int parts, int width, const char *element);
 
 #endif

@@ -1,10 +1,9 @@
-// Text of what comes before the wait for the kernel ahead. Nothing may be read there, because that kernel may still write
-// it; but lines of memory may be on their way to the L2 cache: those of the first rounds of each warp. So the memory has work
-// while the kernel ahead ends and the launch is under way.
+// Text before the wait for the previous kernel. Nothing may be read there, because that kernel may still write it. But lines can be prefetched to the
+// L2 cache: those of the first rounds of each warp. So memory is busy while the previous kernel ends and this one starts.
 #include "lower/count.h"
 #include "lower/skinny.h"
 
-// n lines, by the lanes of a warp: `element` is text for line @line.
+// Prefetches n lines by the lanes of a warp. element: text for line @line.
 static void lines(struct sk_emit *e, int64_t n, const char *element)
 {
   text_fill(&e->t,
@@ -15,7 +14,7 @@ static void lines(struct sk_emit *e, int64_t n, const char *element)
             HOLES(NULL, INT(turns, (n + 31) / 32), INT(part, n % 32), INT(n, n), STR(element, element)));
 }
 
-// Along k a step has a piece of each column; else each k a piece of a row of columns.
+// If memory is contiguous along k, a step has a piece of each column. Otherwise each k has a piece of a row of columns.
 static void weights(struct sk_emit *e, int i)
 {
   struct arena *mem = e->p->j->mem;

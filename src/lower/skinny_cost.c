@@ -1,4 +1,4 @@
-// Counts the work of a kernel at some settings (count.def).
+// Counts the work of a kernel for given settings (count.def).
 #include "lower/count.h"
 #include "lower/skinny.h"
 
@@ -12,12 +12,12 @@ double sk_room(const struct sk_plan *p, const struct sk_shape *s)
   return (double)MAX(1, MIN(fit, gpu->threads / s->threads));
 }
 
-// If columns lie together, pairs along k are made by byte permutations.
+// If columns are contiguous, byte permutations make pairs along k.
 static void loop(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *c)
 {
   double k = (double)(p->k.size / s->split), rows = (double)p->rows.size, x = rows * k;
   c->loaded += 2 * x, c->lanes += x / 4 * (1 + 4 * p->nstats);
-  double piece = 8 * s->kv, lines = 2 * x / fmin(MEMORY_LINE, piece), soon = 2 * rows * s->kv * 4; // a quad of lanes has pieces of k
+  double piece = 8 * s->kv, lines = 2 * x / fmin(MEMORY_LINE, piece), soon = 2 * rows * s->kv * 4; // four lanes have adjacent pieces of k
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_take *t = &s->take[i];
     double elements = t->width * k;
@@ -32,7 +32,7 @@ static void loop(const struct sk_plan *p, const struct sk_shape *s, struct kerne
   c->steps = (double)s->rounds, c->soon = soon * s->warps * s->ahead, c->lines = c->items * lines;
 }
 
-// Warps' sums, then the cluster's; then each thread its items.
+// Counts the sums over warps, then over the cluster, then the items of each thread.
 static void after(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *c)
 {
   double turns = (double)((s->share + s->threads - 1) / s->threads);

@@ -1,14 +1,13 @@
-// Text of the loop over k: loads of the round that comes `depth` rounds later stand between the fragments that a round
-// makes of its registers and its products, so that registers are free again when the loads are issued. The loop is
-// `rolled`: compilers that unroll all of it move each load down to its use, and nothing is in flight.
+// Text of the loop over k. A round makes fragments from its registers, then issues the loads of the round `depth` rounds later into these registers,
+// then computes its products. The loop is `rolled`: compilers that unroll it completely move each load down to its use, and then none is in flight.
 //
-//   %w0[d][c][i]  product 0: stage d, chunk c, row i of the lane's k, V columns      (along k: [d][2 c + m], KV of k)
-//   %x3[d][n]     value 3: KV of k of row 8 n + g                                    %f3[n]  the same, not changing with k
+//   %w0[d][c][i]  product 0: stage d, chunk c, row i of the lane's k, V columns      (contiguous along k: [d][2 c + m], KV of k)
+//   %x3[d][n]     value 3: KV of k of row 8 n + g                                    %f3[n]  the same, invariant in k
 //   %acc0[n, c][j] sums of product 0: columns V g + 2 j, + 1 of chunk c, rows 8 n + 2 q, + 1
 //   %sum0[n]      statistic 0 of row 8 n + g
 #include "lower/skinny.h"
 
-// The node that computes what is summed.
+// The node that computes the terms of the sum.
 static int within(const struct sk_emit *e, int v)
 {
   const struct kern_value *x = &e->p->kern.v[v];
@@ -27,12 +26,12 @@ bool sk_streams(const struct sk_plan *p, int v)
 static const char *row_index(const struct sk_emit *e)
 {
   if (e->p->rows.size % 8 == 0) return "(n * 8 + @g)";
-  return arena_printf(e->p->j->mem, "min(n * 8 + @g, %lld)", (long long)e->p->rows.size - 1); // those that are not there are not kept
+  return arena_printf(e->p->j->mem, "min(n * 8 + @g, %lld)", (long long)e->p->rows.size - 1); // rows beyond the last one are computed and dropped
 }
 
 static enum dtype weights_type(const struct sk_emit *e, int i) { return e->p->kern.v[e->p->product[i].w].at.type; }
 
-// The first product that has the same X as its right operand, of the same type.
+// The first product with the same X as right operand, of the same type.
 static int right_of(const struct sk_emit *e, int i)
 {
   for (int k = 0; k < i; k++)
@@ -51,7 +50,7 @@ const struct hole *sk_product_holes(const struct sk_emit *e, int i)
                     STR(type, tile_dtype(weights_type(e, i))));
 }
 
-// Holes of a value of the loop.
+// Holes for a value in the loop.
 static const struct hole *value_holes(const struct sk_emit *e, int v)
 {
   enum dtype type = e->p->kern.v[v].at.type;
@@ -120,7 +119,7 @@ static void load_elements(struct sk_emit *e, int v)
           HOLES(value_holes(e, v), STR(from, sk_element(e, &e->p->kern.v[v].at, e->s->kv, 2, at))));
 }
 
-// Step `step` into stage d. `always`: there is one.
+// Loads step `step` into stage d. always: the step exists.
 static void load_step(struct sk_emit *e, const char *step, bool always)
 {
   TEXT_SCOPE(&e->t);
@@ -132,7 +131,7 @@ static void load_step(struct sk_emit *e, const char *step, bool always)
 
 // ---- a round ----
 
-// Pairs along k of the right rows: byte permutes, or nothing where the lane's values lie along k.
+// Makes pairs along k by byte permutations. Does nothing if the lane's values are contiguous along k.
 static void fragment(struct sk_emit *e, int i)
 {
   sk_fill(e, within(e, e->p->product[i].value),
@@ -150,7 +149,7 @@ static const char *operand(struct sk_emit *e, int v)
   return arena_printf(e->p->j->mem, "%c%d[%s]", runs(e, v) ? 'e' : 'f', v, tiles_of(e, v) > 1 ? "n" : "0");
 }
 
-// Elements in fp32, as far as something besides a plain product needs them.
+// Converts elements to fp32 if something other than a plain product needs them.
 static void elements(struct sk_emit *e, int v, bool *made)
 {
   const struct kern_value *x = &e->p->kern.v[v];
@@ -166,7 +165,7 @@ static void elements(struct sk_emit *e, int v, bool *made)
     emit_map(&e->t, x, text_of(e->p->j->mem, "$in$v[n]", holes), operand(e, x->in[0]), x->nin > 1 ? operand(e, x->in[1]) : NULL);
 }
 
-// x * x where x is loaded: multiplied and added without a copy in fp32.
+// A sum of x * x with a loaded x multiplies and adds without an fp32 copy.
 static int squared(const struct sk_emit *e, int v)
 {
   const struct kern_value *x = &e->p->kern.v[v];
@@ -180,14 +179,14 @@ static void statistic(struct sk_emit *e, int i, bool *made)
   if (of < 0) elements(e, v, made);
   TEXT_ABOUT(&e->t, within(e, e->p->stat[i]));
   text_begin(&e->t, "each n:$tiles i:$kv", e->all);
-  if (of >= 0) // the square's line, in the loop of the sum
+  if (of >= 0) // mark the square's node in the loop of the sum
     sk_fill(e, e->p->kern.v[v].about, "%sum$i[n] <- MatMul(%x$v[d][n][i], %x$v[d][n][i])", HOLES(e->all, INT(i, i), INT(v, of)));
   else
     text_fill(&e->t, "%sum$i[n] <- BinaryPointwise<+>(%sum$i[n], %$x[$at])",
               HOLES(e->all, INT(i, i), STR(x, operand(e, v)), STR(at, runs(e, v) ? "i" : "0")));
 }
 
-// X as the right operand; made once for all products that share it.
+// Makes X the right operand, once for all products that share it.
 static void right_operand(struct sk_emit *e, int i, bool *made)
 {
   int v = e->p->product[i].x;
@@ -216,7 +215,7 @@ static void multiply(struct sk_emit *e, int i)
           sk_product_holes(e, i));
 }
 
-// Fragments, what else is made of the registers of stage d, then the loads of a later round, then the products.
+// A round: fragments and other uses of the registers of stage d, the loads of a later round, then the products.
 static void round_text(struct sk_emit *e, const char *next)
 {
   bool made[SK_VALUES] = {0};
@@ -226,7 +225,7 @@ static void round_text(struct sk_emit *e, const char *next)
   for (int i = 0; i < e->p->nproducts; i++) multiply(e, i);
 }
 
-// Loads before the first round: a step for each stage.
+// Loads before the first round: one step for each stage.
 static void first_steps(struct sk_emit *e)
 {
   TEXT_SCOPE(&e->t);

@@ -1,11 +1,11 @@
-// The plan: the values of a kernel and its tail, and what their axes are: rows, columns, k, or numbers of blocks. Provides what
-// skinny_shape.c cuts to size.
+// The plan: the values of a kernel and its tail, and the roles of their axes: rows, columns, k, or numbers of blocks. skinny_shape.c cuts them to
+// size for given knobs.
 #include "lower/skinny.h"
 
 #include <string.h>
 
-// Grid axes that cut rows, not weights, are rows of the block, as long as these stay few. Indices that cut columns are
-// columns; a block takes any number of them. The others, and batches, number the blocks.
+// A grid axis that only divides rows becomes rows of the block, as long as these stay few. A grid axis that divides columns becomes columns, of which
+// a block takes any number. Other grid axes, and batches, number the blocks.
 static void grid_axis(struct sk_plan *p, int g, struct lower_space *rows, struct lower_space *cols)
 {
   bool of_weights = g >= p->nhead, of_x = false, of_inner = false;
@@ -36,7 +36,7 @@ static void grids(struct sk_plan *p)
     if (p->product[i].wide) p->product[i].cols = cols;
 }
 
-// Columns of wide products that nothing joins are counted together.
+// The columns of wide products that nothing joins are counted by one index.
 static bool same_columns(struct sk_plan *p)
 {
   for (int i = 0; i < p->nproducts; i++) {
@@ -52,7 +52,7 @@ static bool same_columns(struct sk_plan *p)
   return true;
 }
 
-// Columns of the savers: what is not rows. Products of these are wide, others are needed whole by a second product.
+// The columns of the savers are all axes that are not rows. A product with these columns is wide. Second products need all columns of the others.
 static int columns(struct sk_plan *p)
 {
   for (int i = 0; i < p->nproducts; i++) {

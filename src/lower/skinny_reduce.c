@@ -1,14 +1,14 @@
-// Text of what stands after the loop. Each warp has sums over its part of k; they meet in shared memory, and each thread
-// finishes some items. In a cluster each block first adds up its warps' sums and writes them to where they are finished: of
-// wide products to one block, of the rest, which all need, to all.
+// Text after the loop. Each warp has sums over its part of k. They are added through shared memory, and each thread finishes some items. In a
+// cluster, each block first adds the sums of its warps. It writes those of wide products to the block that finishes them, and all others to every
+// block, since all need them.
 //
-//   %part0[w][row, column]  sums of product 0 by warp        %stat0[w][row]   of statistic 0
+//   %part0[w][row, column]  sums of product 0, by warp       %stat0[w][row]   of statistic 0
 //   %in0[b][row, column]    by block of the cluster          %insum0[b][row]
-//   %early5                 what value 5 loads, if a thread finishes one item only: it comes while the loop runs
-//   %h0[row, column]        left operand of second 0         %second7[k, column]  weights of the second that is value 7
+//   %early5                 the load of value 5, issued before the loop, if a thread finishes only one item
+//   %h0[row, column]        left operand of second 0         %second7[k, column]  weights of the second product that is value 7
 #include "lower/skinny.h"
 
-// One after another, n items of which each thread takes its own: @it.
+// Opens a loop over n items, in which each thread takes its own: @it.
 static void loop_threads(struct sk_emit *e, int64_t n)
 {
   text_begin(&e->t,
@@ -133,7 +133,7 @@ static void left_operands(struct sk_emit *e)
   if (e->p->nseconds) text_fill(&e->t, "Sync<barrier>#t()", NULL);
 }
 
-// The items that this block finishes, one after another: @row, @col and, of what the block has for itself, @own.
+// Opens a loop over the items that this block finishes: @row, @col and, for what each block has for itself, @own.
 static void items_open(struct sk_emit *e)
 {
   const struct sk_shape *s = e->s;

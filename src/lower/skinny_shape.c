@@ -1,7 +1,7 @@
-// Results of the knobs' settings: widths of vectors, steps, items, shared memory, registers.
+// The plan for given knobs: widths of vectors, steps, items, shared memory, registers.
 #include "lower/skinny.h"
 
-// Does the access have an address along these spaces, in vectors of `unit` along the second (NULL: none)?
+// Whether the access has an address along these spaces, in vectors of `unit` along the second one (NULL: no vectors).
 static bool lies(const struct sk_plan *p, const struct kern_access *a, const struct lower_space *other, const struct lower_space *along, int unit)
 {
   const struct sk_coord at[] = {{other, NULL, false}, {along, NULL, true}};
@@ -34,7 +34,7 @@ static bool take_products(const struct sk_plan *p, struct sk_shape *s)
   return true;
 }
 
-// Loads in the loop: vectors along k, or what does not change.
+// Loads in the loop: vectors along k, or invariant in k.
 static bool loads_of_loop(const struct sk_plan *p, const struct sk_shape *s)
 {
   for (int i = 0; i < p->kern.nvalues; i++) {
@@ -101,8 +101,8 @@ int64_t sk_round_bytes(const struct sk_plan *p, const struct sk_shape *s)
 
 static void room(const struct sk_plan *p, struct sk_shape *s)
 {
-  int64_t rows = p->rows.size, in = 0;                 // what other blocks of the cluster write
-  int thirds = s->depth == 1 ? 4 : 3 * (s->depth + 1); // of stages that are held: the next loads go out before the fragments are made
+  int64_t rows = p->rows.size, in = 0;                 // bytes that other blocks of the cluster write
+  int thirds = s->depth == 1 ? 4 : 3 * (s->depth + 1); // thirds of stages in registers: the next loads are issued before the fragments are made
   s->registers = 40;
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_take *t = &s->take[i];
@@ -135,7 +135,7 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
   int64_t turn = (int64_t)s->warps * s->split;
   s->rounds = (s->steps + turn - 1) / turn;
   if (s->steps < turn || s->depth > 64 || s->ahead < 0 || s->ahead > MIN(16, s->rounds) || (s->depth > 1 && s->rounds < 2 * s->depth))
-    return false; // a loop of one round would be none
+    return false; // the loop would have one round
   if (!take_products(p, s) || !loads_of_loop(p, s) || !items(p, s)) return false;
   room(p, s);
   return s->shared <= gpu->scratch && s->registers <= 265 && (int64_t)MIN(s->registers, 255) * s->threads <= gpu->registers;

@@ -1,5 +1,5 @@
-// Products, statistics and second products among the values. Rules have pushed sums inward (kern/rule_sums.c), so that what the loop sums are
-// products of elements by weights, and sums of elements; a product after the loop is of one of these by weights that are loaded whole.
+// Finds products, statistics and second products among the values. Rules have pushed sums inward (kern/rule_sums.c). So the loop computes only
+// products of elements by weights, and sums of elements. A product after the loop multiplies one of these by weights that are loaded whole.
 #include "lower/skinny.h"
 
 int sk_no(struct sk_plan *p, const char *what)
@@ -25,7 +25,7 @@ struct lower_space sk_walked(const struct sk_plan *p, axis_set s, const struct k
   return out;
 }
 
-// The first load of x that has the axes, or any.
+// The first load of x that has the axes; without axes, any load.
 static const struct kern_access *load_of(const struct sk_plan *p, int v, axis_set s)
 {
   static const struct kern_access none;
@@ -38,7 +38,7 @@ static const struct kern_access *load_of(const struct sk_plan *p, int v, axis_se
   return &none;
 }
 
-// Axes that are summed, slowest first: parts, iterations, letters.
+// Summed axes, slowest first: parts, iterations, letters.
 static bool over_k(struct sk_plan *p, axis_set folded, const struct kern_access *a)
 {
   if (p->k.size) return folded == p->letters_k;
@@ -74,7 +74,7 @@ static int add_product(struct sk_plan *p, int v, int x, int w)
   return p->role[v].number = p->nproducts++, 0;
 }
 
-// Weights are what is loaded; of two loads the right one, unless the left one has many rows.
+// Weights are loaded. If both operands are loads, the right one is the weights, unless the left one has many rows.
 static int product(struct sk_plan *p, int v)
 {
   const struct kern_value *y = &p->kern.v[v];
@@ -92,7 +92,7 @@ static int statistic(struct sk_plan *p, int v)
   return p->role[v].number = p->nstats++, 0;
 }
 
-// Columns of the first product that a value is made of.
+// The columns of the first product that the value depends on.
 static const struct lower_space *product_columns(const struct sk_plan *p, int v)
 {
   const struct kern_value *x = &p->kern.v[v];
@@ -123,7 +123,7 @@ static int one(struct sk_plan *p, int i)
                                                   [KERN_RUN_MOVE] = "a running maximum",
                                                   [KERN_RESCALE] = "a running maximum"};
   const struct kern_value *v = &p->kern.v[i], *x = v->nin ? &p->kern.v[v->in[0]] : NULL;
-  bool before = true; // is it of elements, before products?
+  bool before = true; // whether it depends on elements only, not on products
   for (int k = 0; k < v->nin; k++) before &= kern_is_element(&p->kern, v->in[k]);
   if (refused[v->kind]) return sk_no(p, refused[v->kind]);
   if (v->at.index) return sk_no(p, "indices");

@@ -1,5 +1,5 @@
-// Text of values after the loop, for the executing thread: some columns of one row in fp32 registers. A value of rows only is
-// one element, and is broadcast if an operator needs it.
+// Text of values after the loop, for the executing thread: some columns of one row in fp32 registers. A value with rows only is one element, which is
+// broadcast if an operator needs it.
 #include "lower/skinny.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ const char *sk_element(const struct sk_emit *e, const struct kern_access *a, int
   bool fits = sk_address(e->p, a, unit, n, at, &s);
   const char *out = arena_printf(e->p->j->mem, "%%%s.tile([%d])[%s]", e->name[a->tensor], unit, str_text(&s));
   str_free(&s);
-  CHECK(fits); // sk_shape_make has looked
+  CHECK(fits); // sk_shape_make has checked this
   return out;
 }
 
@@ -37,14 +37,14 @@ const char *sk_weights_column(const struct sk_emit *e, int product, const char *
   return arena_printf(e->p->j->mem, "min(%s, %lld)", index, (long long)e->p->cols.size / (t->along ? 1 : t->unit) - 1);
 }
 
-// Columns of the whole block of the graph, in units of `width`.
+// Columns of a whole block of the graph, in units of `width`.
 const char *sk_column(const struct sk_emit *e, const struct sk_place *at)
 {
   if (at->from != SK_WIDE || e->s->subs == 1) return "@col";
   return arena_printf(e->p->j->mem, "(@sub * %d + @col)", e->s->cols / at->width);
 }
 
-// %out = a load, cast to fp32 where need be; or of registers that hold it already.
+// %out = a load, converted to fp32 if necessary, or of registers that already hold it.
 static void to_fp32(struct sk_emit *e, enum dtype t, int width, const char *out, const char *from)
 {
   bool narrow = t != F32, registers = !strncmp(from, "%early", 6);
@@ -83,7 +83,7 @@ void sk_emit_parts(struct sk_emit *e, const char *out, const char *of, int numbe
       HOLES(NULL, STR(out, out), STR(of, of), INT(i, number), INT(parts, parts), INT(width, width), STR(at, element), INT(fresh, e->t.fresh++)));
 }
 
-// Row @row of %hN by the second's weights.
+// Multiplies row @row of %hN by the weights of the second product.
 static void second(struct sk_emit *e, const struct sk_place *at, int v, int width)
 {
   const struct kern_value *w = &e->p->kern.v[sk_weights(&e->p->kern.v[v])];

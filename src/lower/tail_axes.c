@@ -1,13 +1,13 @@
-// The tail over axes: those that number groups are taken out, those that number parts become ranks of blocks, the rest are
-// elements of what a block leaves. A buffer that the head saves is counted by digits, which are the letters of the tile and grid
-// axes of the head; the tail's axes along it are cut where a digit ends, so that each is a part of one digit.
+// Expresses the tail's axes by the head. An element that the head saves has digits: letters of the head's tile and axes of its grid. An axis of the
+// tail is cut wherever a digit ends, so that each piece lies within one digit. Pieces that number groups become bases, pieces that number parts
+// become cluster ranks, and the others are elements of a room.
 #include "lower/tail.h"
 
 #include <string.h>
 
 struct tail_axes_digit {
   int64_t stride, extent;
-  int grid, letter; // one of them, the other is -1
+  int grid, letter; // exactly one of them; the other is -1
   int64_t room;     // stride in the room
 };
 struct tail_axes_digits {
@@ -16,14 +16,14 @@ struct tail_axes_digits {
 };
 struct tailing {
   struct tail *x;
-  struct tail_axes_digits *of; // by saver of the head
+  struct tail_axes_digits *of; // for each saver of the head
   char *why;
-  int nleft, *left, *save; // values that load what the head saves; by value, the saver
+  int nleft, *left, *save; // left: values that load what the head saves; save: for each value, the saver
 };
 
 static bool refuse(struct tailing *t, const char *what) { return snprintf(t->why, 160, "a tail that %s", what), false; }
 
-// ---- digits of what the head saves ----
+// ---- digits of the head's results ----
 
 static void add(struct tail_axes_digits *l, struct tail_axes_digit d)
 {
@@ -32,7 +32,7 @@ static void add(struct tail_axes_digits *l, struct tail_axes_digit d)
   l->d[i] = d;
 }
 
-// Fastest first. In the room what is fastest of a tile lies together, and rows of that begin in different banks.
+// Sorts digits, fastest first. A room keeps this order. Its rows are padded, so that they begin in different banks.
 static bool digits_of(struct tailing *t, int save)
 {
   const struct norm *h = t->x->j->n;
@@ -72,7 +72,7 @@ static void find_left(struct tailing *t)
       }
 }
 
-// The digit that an axis of this stride begins in.
+// The digit that an axis with this stride begins in.
 static const struct tail_axes_digit *digit_at(const struct tail_axes_digits *l, int64_t stride)
 {
   for (int i = 0; i < l->n; i++)
@@ -82,7 +82,7 @@ static const struct tail_axes_digit *digit_at(const struct tail_axes_digits *l, 
 
 // ---- cutting axes ----
 
-// `inner` of the axis are left of it; the rest is another axis.
+// Cuts an axis: `inner` elements stay, and the rest becomes a new axis.
 static bool cut(struct tailing *t, int axis, int64_t inner)
 {
   struct rows *r = &t->x->r;
@@ -103,7 +103,7 @@ static bool cut(struct tailing *t, int axis, int64_t inner)
   return true;
 }
 
-// 1: an axis was cut; 0: all lie within digits; -1: refused.
+// 1: an axis was cut; 0: all axes lie within digits; -1: refused.
 static int cut_one(struct tailing *t)
 {
   struct kern *k = &t->x->r.k;
@@ -121,9 +121,9 @@ static int cut_one(struct tailing *t)
   return 0;
 }
 
-// ---- what axes are ----
+// ---- the kinds of axes ----
 
-// The digit of a value that loads from the head's savers.
+// The digit that an axis of this load of a head's result lies in.
 static const struct tail_axes_digit *digit_of(const struct tailing *t, int value, int axis)
 {
   int64_t stride = t->x->r.k.v[value].at.stride[axis];
@@ -153,7 +153,7 @@ static int base_of(struct tail *x, const struct tail_axes_digit *d, int64_t stri
   return x->nbases++;
 }
 
-// The base that the axis is in all that reads the head's results, or -1: it is none; -2: sometimes.
+// The base that the axis is in all loads of the head's results. -1: none; -2: a base in some loads only.
 static int base_of_axis(struct tailing *t, int axis)
 {
   struct tail *x = t->x;
@@ -170,7 +170,7 @@ static int base_of_axis(struct tailing *t, int axis)
   return within && found >= 0 ? -2 : found;
 }
 
-// Does what value i loads of the head's results depend on all of the group's number?
+// Whether load i depends on the complete number of the group.
 static bool of_own_group(struct tailing *t, int i, const int *base)
 {
   const struct graph *b = t->x->j->n->block;
@@ -189,7 +189,7 @@ static void add_bases(struct kern_access *at, const int *base)
     if (base[a] >= 0) at->base[base[a]] += at->stride[a];
 }
 
-// From a place in the buffer to one in the room of a block.
+// Changes an access to the buffer into one to the room of a block.
 static void into_room(struct tailing *t, int i, const int *base)
 {
   struct tail *x = t->x;
@@ -242,7 +242,7 @@ static void write_head(struct tail *x)
   }
 }
 
-// Does the tail load more elements of its own than the head leaves it? It would do another kernel's work, by few blocks.
+// Whether the tail loads more elements of other tensors than the head leaves. It would then do another kernel's work with few blocks.
 static bool loads_more(const struct tailing *t)
 {
   const struct kern *k = &t->x->r.k;
@@ -271,7 +271,7 @@ bool tail_make(const struct lower_job *j, enum tail_way way, struct tail *x, cha
     if (!digits_of(&t, i)) return false;
   while (more > 0) more = cut_one(&t);
   if (more < 0) return false;
-  kern_live(&x->r.k); // also which of the new axes are folded
+  kern_live(&x->r.k); // also updates which of the new axes are folded
   find_splits(&t);
   if (x->parts == 1) return refuse(&t, "joins no parts");
   if (loads_more(&t)) return refuse(&t, "loads more than the head leaves");

@@ -1,15 +1,14 @@
-// How the team of a block does its part of the tail: the cheapest settings of rows for this many threads and items, by how long
-// the block is busy with it. On an H200 split attention in clusters of 4 to 16 took 0.8 to 6 us more than with a second launch that
-// starts early. Likely, not measured: a barrier of a cluster waits for all memory of the GPU, and blocks of a cluster are crowded
-// into one part of the processors. By the last block it took what is said here.
+// Chooses how the team of a block computes its part of the tail: the settings of rows with the least modelled time. On an H200, split attention in
+// clusters of 4 to 16 took 0.8 to 6 us more than with a second launch that starts early. Two likely reasons were not measured: a barrier of a cluster
+// waits for all memory operations, and clusters are crowded into a part of the multiprocessors. The way `last` took the modelled time.
 #include "lower/tail.h"
 
 #include <math.h>
 
-static const double CLUSTER = 3e-6, LAST = 1.6e-6, // s: barriers, crowding; counter and fences
-    ITEM_CLUSTER = 0.25e-6, ITEM_LAST = 0.6e-6,    // until the first load has come
-    BYTES_CLUSTER = 5e10, BYTES_LAST = 8e10,       // a second, into one multiprocessor
-    ISSUE = 1.5e-9, WARPS = 0.06e-6;               // of an instruction of a warp; of a sum over warps
+static const double CLUSTER = 3e-6, LAST = 1.6e-6, // s: barriers and crowding of clusters; counter and fences
+    ITEM_CLUSTER = 0.25e-6, ITEM_LAST = 0.6e-6,    // s: until the first load of an item has arrived
+    BYTES_CLUSTER = 5e10, BYTES_LAST = 8e10,       // bytes per second into one multiprocessor
+    ISSUE = 1.5e-9, WARPS = 0.06e-6;               // s: an instruction of a warp; a sum over warps
 
 static int64_t own_items(const struct tail *x, const struct row_plan *p)
 {
@@ -43,7 +42,7 @@ static bool takes(const struct row_plan *p)
   return registers <= 64 && !p->rounds;
 }
 
-// The best settings for teams of so many threads, or half as many.
+// Finds the best settings for a team of this many threads, or half of it.
 static void fit(const struct tail *x, int threads, struct tail_fitted *out)
 {
   double best = INFINITY;

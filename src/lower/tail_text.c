@@ -1,6 +1,6 @@
-// Text of a tail. Each block of a cluster leaves its saved values in its own shared memory, and after a barrier of the cluster
-// reads those of the others; another barrier keeps the memory until all have read. By the last block to come: what all threads of
-// a block have saved is in device memory before one of them counts, and whoever counts last reads it, and sets the counter back.
+// The text of a tail. In a cluster, each block leaves its results in its own shared memory. After a barrier of the cluster it reads those of the
+// others, and a second barrier keeps the memory alive until all have read. By the last block: a block first makes its results visible in device
+// memory, then increments a counter. The block that counts last resets the counter and reads all results.
 #include "lower/tail.h"
 
 #include <string.h>
@@ -21,8 +21,8 @@ bool tail_reads(const struct tail *x, int tensor)
   return false;
 }
 
-// The grid axes of the head that are split, or those that are not, from one number into another: `packed` counts them alone, otherwise the
-// result does; the other number counts all axes. x is fastest.
+// Prints the digits of `number` that belong to split grid axes, or to the other axes (split: false), as a new number. x is the fastest digit.
+// packed: `number` counts these axes alone, and the new number counts all axes. Otherwise it is the reverse.
 static void regroup(const struct tail *x, const char *number, int64_t below, bool split, bool packed, struct str *out)
 {
   const struct graph *b = x->j->n->block;
@@ -79,7 +79,7 @@ void tail_rooms(const struct tail *x, struct text *t, const char **global)
 
 // ---- the team ----
 
-// Chunks of the plan's axes, by the number of the item.
+// Prints the tail's chunk numbers for an item.
 static void chunks(const struct tail *x, struct text *t)
 {
   int64_t below = 1;
@@ -107,7 +107,7 @@ static void items(const struct tail *x, struct text *t, const char **global)
   bool cluster = x->way == TAIL_CLUSTER;
   TEXT_SCOPE(t);
   text_begin(t,
-             "for (z = 0; z < $rounds; z += 1) {\n" // also of one: names of the head are hidden
+             "for (z = 0; z < $rounds; z += 1) {\n" // a loop even for one round: it hides the head's names
              "?cluster @item = z * $parts + @rank\n"
              "?!cluster @item = z\n"
              "?some if (@item < $blocks) {",
@@ -128,9 +128,9 @@ static void team(const struct tail *x, struct text *t, const char **global, int 
   items(x, t, global);
 }
 
-// ---- who does it ----
+// ---- which threads compute it ----
 
-// Before it blocks read what others left; after it, when nothing more is handed over, they may end.
+// A barrier of the cluster. hands_over: results written before it are read after it; otherwise blocks only wait before they end.
 static void meet(struct text *t, bool hands_over)
 {
   text_line(t, "Sync<cluster.arrive%s>#t()", hands_over ? "" : ".relaxed");

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The formatted text is a template without holes. Returns the indentation before it.
+// Treats the formatted text as a template without holes. Returns the previous indentation.
 static int begin(struct text *t, const char *fmt, va_list ap)
 {
   const int indent = t->indent;
@@ -131,7 +131,7 @@ void emit_tiles_end(struct text *t, const struct target *gpu, int64_t tiles)
   if (gpu_blocks(gpu, tiles) != tiles) text_fill(t, "Sync<barrier>#t()", NULL);
 }
 
-// Names may hold anything that the language of programs allows; tile names are letters, digits and _.
+// Makes a tile name: letters, digits and _. Names in programs may have other characters.
 static const char *identifier(struct arena *mem, const char *name, int i)
 {
   char out[48];
@@ -145,7 +145,7 @@ static const char *identifier(struct arena *mem, const char *name, int i)
   return arena_strdup(mem, out);
 }
 
-// Whether a scheme might give a register or shared memory this name.
+// Whether a scheme might use this name for a register or shared tensor.
 static bool taken(const char *name, enum text_apart apart)
 {
   const char *digits = "0123456789";

@@ -1,12 +1,11 @@
-// The scheme of products by wgmma. One warp of the last warpgroup brings tiles by TMA, as many ahead as there are stages; each
-// of the others makes 64 rows. A stage is handed over by two mbarriers: full when its bytes are there, empty when every
-// warpgroup has done with it.
+// The scheme of products by wgmma. One warp of the last warpgroup copies tiles by TMA, as many ahead as there are stages. Each other warpgroup
+// computes 64 rows. A stage has two mbarriers: `full` when its bytes have arrived, `empty` when every warpgroup has read it.
 #include "lower/count.h"
 #include "lower/wgmma.h"
 
 #include <string.h>
 
-// ---- arguments: a buffer that TMA reads is a tensor of its own, beside the flat one of other accesses ----
+// ---- arguments: a buffer that TMA reads gets a tensor declaration besides the flat one of other accesses ----
 
 struct wgmma_arguments {
   struct lower_out *out;
@@ -31,10 +30,10 @@ static int load_of(const struct mma_plan *p, int iter)
 static bool is_operand(const struct mma_plan *p, int iter)
 {
   int value = load_of(p, iter);
-  if (value < 0) return true; // nobody reads it
+  if (value < 0) return true; // never read
   const struct mma_tile *t = mma_tile_at(p, value);
   if (!t || t->lanes) return t;
-  for (int i = 0; i < p->nproducts; i++) // an elementwise reader takes it from device memory, unless it is a left operand
+  for (int i = 0; i < p->nproducts; i++) // an elementwise reader loads it from device memory, unless it is a left operand
     if (p->product[i].a == value) return true;
   return !wgmma_reads_tile(p, t);
 }
@@ -121,7 +120,7 @@ void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struc
               stage, (long long)b->chunk, box_shape(k->p, b), t->tensor, box_view(k->p, b, it, "c"), barrier);
 }
 
-// Which ring a tile is in; -1: it does not change with the loop.
+// The ring of a tile; -1: it is loop-invariant.
 static int ring_of(const struct wg_plan *w, const struct mma_tile *t) { return !t->varying ? -1 : w->rings == 2 && t->value == w->second->b; }
 
 static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const char *stage, const char *it, const char *barrier)
@@ -135,7 +134,7 @@ static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const
     if (ring_of(w, &p->tile[i]) == ring && p->tile[i].slot < 0) wgmma_bring_tile(k, w, &p->tile[i], stage, it, barrier);
 }
 
-// Over the items of a block: the block graph's blocks, of which @bid is the number. Stages go on over their ends.
+// Opens the loop over the items of a block. An item is a block of the block graph with number @bid. Stages continue across items.
 static void items_open(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (!w->walks) return;
@@ -177,7 +176,7 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
 
 // ---- consumers ----
 
-// Behind which value of the loop its stage is free; -1: behind all of them. A sum outside of tensor cores is read from registers.
+// The value after which its stage of the loop is free; -1: after all values. A sum outside of tensor cores is read from registers.
 static int last_reader(const struct wg_plan *w)
 {
   const struct mma_plan *p = &w->p;
@@ -253,7 +252,7 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   if (p->tail) tail_emit(p->tail, k->t, k->global, 128 * w->groups);
 }
 
-// Warpgroups that share columns stand behind those of the same columns.
+// Warpgroups that share columns are numbered after those of the same columns.
 static void sharing_warps(struct mma_kernel *k, const struct wg_plan *w, int warps)
 {
   const int computing = 128 * w->groups;

@@ -1,20 +1,19 @@
-// wgmma: inside wgmma*.c, the scheme of products by wgmma on sm_90a. It shares the plan and the nodes of mma (mma.h), because
-// the accumulators of a warpgroup lie as those of four warps of mma.m16n8k16 above one another, 16 rows each: a plan with one
-// tile of rows a warp and no split of columns. The differences are how tiles come (TMA, by a warp of their own, into a ring
-// of mbarriers) and how products read them (by descriptors, where they lie).
+// wgmma: shared inside wgmma*.c, the scheme of products by wgmma on sm_90a. It shares the plan and the values of mma (mma.h). The accumulators of a
+// warpgroup have the layout of four warps of mma.m16n8k16 with 16 rows each: a plan with one tile of rows for each warp and no split columns. The
+// differences: one warp copies tiles by TMA into a ring of mbarriers, and products read them in shared memory by descriptors.
 //
 //   wgmma_box.c      tiles as boxes of tensors in device memory
-//   wgmma_plan.c     what the scheme takes; the plan at some knobs
+//   wgmma_plan.c     what the scheme supports; the plan for given knobs
 //   wgmma_store.c    results by TMA
-//   wgmma_queue.c    without a loop: right operands that take turns, vectors in shared memory
-//   wgmma_cost.c     what is counted
-//   wgmma_order.c    the order in which blocks are done
+//   wgmma_queue.c    without a loop: a queue of right operands, vectors in shared memory
+//   wgmma_cost.c     counts work for the cost model
+//   wgmma_order.c    the order of blocks
 //   wgmma_pair.c     pairs of blocks that share tiles
-//   wgmma_ahead.c    what the end of an item reads
+//   wgmma_ahead.c    prefetches of data that the end of an item reads
 //   wgmma_choice.c   settings of the knobs
 //   wgmma_product.c  products, and the ring that they read
-//   wgmma_chain.c    two of them that run across iterations
-//   wgmma.c          the kernel around the nodes; the scheme
+//   wgmma_chain.c    two products that overlap across iterations
+//   wgmma.c          the frame of the kernel; the scheme
 #ifndef MICA_LOWER_WGMMA_H
 #define MICA_LOWER_WGMMA_H
 

@@ -1,8 +1,8 @@
-// Matrices that only the end of an item reads, such as a residual: their lines are fetched to the L2 cache when the item begins, so that they
-// come while products run. Loads at the end, a piece at a time, would each wait for device memory.
+// Prefetches matrices that only the end of an item reads, such as a residual, to the L2 cache when the item begins. Otherwise the loads at the end,
+// one piece at a time, would each wait for device memory.
 #include "lower/wgmma.h"
 
-enum { FETCHED = 16, LINE = 128 }; // bytes that a prefetch names, and that it fetches
+enum { FETCHED = 16, LINE = 128 }; // operand bytes of a prefetch; bytes that it fetches
 
 static bool divides(const struct mma_plan *p, const struct plan_access *a, int64_t unit)
 {
@@ -12,7 +12,7 @@ static bool divides(const struct mma_plan *p, const struct plan_access *a, int64
   return all;
 }
 
-// Elements of a line where the load is a matrix whose rows are whole lines, or parts of one; 0: it is not fetched.
+// Elements of a line if the load is a matrix whose rows are whole lines or equal parts of one; 0: it is not prefetched.
 static int64_t line_of(const struct mma_plan *p, int v, int *cols)
 {
   if (mma_varies(p, v) || !wgmma_loads_matrix(p, v, cols) || !mma_read_in(p, v, 1u << MMA_POST | 1u << MMA_SENT)) return 0;
@@ -25,7 +25,7 @@ static int64_t line_of(const struct mma_plan *p, int v, int *cols)
   return line * bytes >= FETCHED ? line : 0;
 }
 
-// Lines of the item's rows, shared out among the threads that compute.
+// Prefetches the lines of the item's rows, divided among the threads that compute.
 static void fetch(struct mma_kernel *k, const struct wg_plan *w, int v, int cols, int64_t line)
 {
   const struct mma_plan *p = k->p;

@@ -1,6 +1,5 @@
-// Tiles as boxes. A buffer is strided memory, and grid axes, loop axes and letters walk it; TMA wants it as a tensor of at most
-// five dimensions, of which the tile is a box. Letters that follow one another in memory are one dimension, and an axis whose
-// step is the extent of a dimension continues it.
+// Tiles as boxes. Grid axes, loop axes and letters walk a buffer with strides. TMA needs a tensor of at most five dimensions, of which the tile is a
+// box. Letters that are adjacent in memory form one dimension. An axis whose step is the extent of a dimension continues that dimension.
 #include "lower/wgmma.h"
 
 static bool add_dim(struct box *b, int64_t extent, int64_t stride, int64_t box, bool inner)
@@ -10,7 +9,7 @@ static bool add_dim(struct box *b, int64_t extent, int64_t stride, int64_t box, 
   return true;
 }
 
-// Rows of which a block has a piece: one dimension, which the first axis walks.
+// Rows in pieces are one dimension, which the first axis walks.
 static bool add_rows(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct lower_space *l)
 {
   struct lower_walk rows;
@@ -20,8 +19,8 @@ static bool add_rows(const struct mma_plan *p, struct box *b, const struct plan_
   return true;
 }
 
-// Letters of a list, slowest first. A padded extent is one dimension, as long as it is, so that TMA fills the rest of the box
-// with zeros wherever blocks and iterations are.
+// Adds the letters of a list, slowest first. A padded extent is one dimension of its true length, so that TMA fills the rest of the box with zeros
+// for all blocks and iterations.
 static bool add_letters(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct lower_space *l, bool inner)
 {
   int first = b->ndims;
@@ -42,7 +41,7 @@ static bool add_letters(const struct mma_plan *p, struct box *b, const struct pl
   return true;
 }
 
-// The dimension that an axis with that stride continues, or a new one.
+// Finds the dimension that an axis with this stride continues, or adds one.
 static struct box_dim *dim_of_axis(struct box *b, int64_t stride)
 {
   for (int i = 0; i < b->ndims; i++)
@@ -50,7 +49,7 @@ static struct box_dim *dim_of_axis(struct box *b, int64_t stride)
   return add_dim(b, 1, stride, 1, false) ? &b->dim[b->ndims - 1] : NULL;
 }
 
-// The axis goes on along it, and TMA fills the rest of the last box with zeros.
+// The axis continues along this dimension, and TMA fills the rest of the last box with zeros.
 static struct box_dim *short_dim(const struct mma_plan *p, struct box *b, bool loop, int axis)
 {
   for (int i = 0; i < b->ndims; i++)
@@ -80,7 +79,7 @@ static int axes_by_stride(const struct mma_plan *p, const struct plan_access *a,
   return n;
 }
 
-// Walks hold all axes, those that do not move along the dimension with stride 0; which digit an axis is must not change.
+// A walk contains all axes, those that do not move along the dimension with stride 0, because an axis must stay the same digit of the number.
 static void begin_walks(const struct mma_plan *p, struct box_dim *d)
 {
   const struct graph *g = p->n->block;
@@ -107,7 +106,7 @@ static bool add_axes(const struct mma_plan *p, struct box *b, const struct plan_
   return true;
 }
 
-// A load that begins within its buffer begins so many boxes on, along one dimension.
+// A load that begins inside its buffer is moved by whole boxes along one dimension.
 static bool add_offset(struct box *b, int64_t offset)
 {
   for (int i = 0; i < b->ndims && offset; i++) {
@@ -128,7 +127,7 @@ static void sort(struct box *b)
   }
 }
 
-// The tile's rows must come in the order in which the box has them.
+// Whether the tile's rows are in the order of the box.
 static bool rows_in_order(const struct mma_plan *p, const struct plan_access *a, const struct lower_space *out)
 {
   for (int i = 1; i < out->n; i++)
@@ -149,7 +148,7 @@ bool box_of(struct mma_plan *p, const struct plan_access *a, const struct lower_
   if (!add_offset(out, a->offset)) return mma_refuse(p, "an operand begins within its buffer");
   sort(out);
   if (out->ndims > BOX_RANK || !out->dim[out->ndims - 1].inner) return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
-  out->chunk = 64; // elements that a swizzle of 128 bytes spans; 64 and 32 bytes are the others
+  out->chunk = 64; // elements of a 128-byte swizzle; the others are 64 and 32 bytes
   while (out->chunk > 16 && size % out->chunk) out->chunk /= 2;
   out->chunks = size / out->chunk;
   if (size % 16) return mma_refuse(p, "%lld columns of an operand, no multiple of 16", (long long)size);

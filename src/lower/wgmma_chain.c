@@ -1,11 +1,12 @@
-// Two products in a loop, the second of what is computed from the first (attention). The first product of an iteration and the
-// second of the one before run together; what is computed between them (softmax) goes on while the second still runs, and while
-// other warpgroups' products do. Tiles of the two have barriers of their own, since those of the first are done with earlier.
+// Two products in a loop, of which the second reads values computed from the first (attention). The first product of an iteration and the second of
+// the previous one run together. The computation between them (softmax) runs while the second still runs, and while products of other warpgroups do.
+// Tiles of the two products have separate barriers, since those of the first are free earlier.
 //
-// Order matters to the compiler: nothing keeps it from moving `wgmma.wait, 0` ahead of the exponentials, but the loop of an
-// mbar.wait does. The wait for the next product's tile therefore stands between them.
+// The order of the text matters. Nothing keeps the compiler from moving `wgmma.wait, 0` before the exponentials, but the loop of an mbar.wait does.
+// So the wait for the next product's tile is placed between them.
 //
-// In turns, a warpgroup begins products only after the one before it has begun its own, so that while some compute
+// With `turns`, a warpgroup begins products only after the previous warpgroup has begun its own. So some warpgroups compute exponentials while
+// products of others run, instead of all doing the same at once.
 // exponentials, others' products run, instead of all doing the same at once.
 #include "lower/wgmma.h"
 
@@ -14,7 +15,7 @@ static void wait_full(struct mma_kernel *k, const struct wg_plan *w, const struc
   text_line(k->t, "Sync<mbar.wait, @n / %d %% 2>(%%full[%s])", k->p->stages, wgmma_slot(k, w, x->b, "@stage"));
 }
 
-// All warps have read what lanes read of a stage that is released next.
+// Waits until all warps have read a stage that lanes read, before it is released.
 static void lanes_done(struct mma_kernel *k)
 {
   if (wgmma_lanes_read(k->p)) text_line(k->t, "Sync<barrier>#group()");
@@ -34,7 +35,7 @@ static void add_first(struct mma_kernel *k, const struct mma_product *x, const c
   if (x->joins >= 0) k->reg[x->joins] = into;
 }
 
-// The first product, and others that add to it.
+// The first product, and others that are added to it.
 static void begin_first(struct mma_kernel *k, const struct wg_plan *w)
 {
   TEXT_ABOUT(k->t, mma_at(k->p, w->first->out)->about);
@@ -53,7 +54,7 @@ static void begin_second(struct mma_kernel *k, const struct wg_plan *w, const ch
   wgmma_commit(k);
 }
 
-// Values computed from the first product.
+// Computes the values that depend on the first product.
 static void between(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct mma_plan *p = k->p;
@@ -62,7 +63,7 @@ static void between(struct mma_kernel *k, const struct wg_plan *w)
     if (p->section[p->order[i]] == MMA_LOOP && p->product_of[p->order[i]] < 0 && p->order[i] != w->second->into) mma_compute(k, p->order[i]);
 }
 
-// Tiles of the first product are free as soon as it is done, unless lanes read some of them.
+// Releases tiles of the first product as soon as it is done, unless lanes read some of them.
 static void compute_between(struct mma_kernel *k, const struct wg_plan *w)
 {
   bool late = wgmma_lanes_read(k->p);
@@ -72,7 +73,7 @@ static void compute_between(struct mma_kernel *k, const struct wg_plan *w)
   if (w->rings > 1 && late) release(k, w, w->first, "@stage");
 }
 
-// Columns that the second product sums: columns that the iteration has not are zeros.
+// Sets columns that the iteration lacks to zero in the left operand of the second product.
 static void keep_left(struct mma_kernel *k, const struct wg_plan *w, const char *left)
 {
   int from = w->second->a, cols = w->second->sum_cols;
@@ -101,8 +102,9 @@ void wgmma_begin_turns(struct mma_kernel *k, const struct wg_plan *w)
   for (int g = 0; w->turns && g < w->groups; g++) text_line(k->t, "Sync<mbar.init, 1>(%%turn[%d])", g);
 }
 
-// The first warpgroup's turn comes before the others' have been. Turns are counted from 1, as iterations are: with `it - 1` nvcc unrolls the loop
-// in spite of its pragma. Attention over 4,608 keys then had 44,000 lines of PTX in place of 3,000, ptxas took 30 seconds, and registers spilled.
+// The first warpgroup waits for no turn of others before its own first turn. Turns are counted from 1, like iterations: with `it - 1` nvcc unrolls
+// the loop in spite of its pragma. Attention over 4,608 keys then had 44,000 lines of PTX instead of 3,000, ptxas took 30 seconds, and registers
+// spilled.
 static void take_turn(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (!w->turns) return;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-// Blocks that walk are only where there are more items than they.
+// Persistent blocks need more items than blocks.
 static bool fits_so(struct wg_plan *w, const struct knobs *k, char why[160])
 {
   char other[160];
@@ -12,7 +12,7 @@ static bool fits_so(struct wg_plan *w, const struct knobs *k, char why[160])
   return wgmma_fit(w, k) && (!k->v[WG_BLOCKS] || w->walks);
 }
 
-// Is the choice before the same but for the way of results?
+// Whether the previous setting is the same except for how results are stored.
 static bool only_stores_differ(const struct knobs *before, const struct knobs *k)
 {
   struct knobs x = *k;
@@ -36,8 +36,8 @@ static int add_tails(struct wg_plan *w, struct knobs k, int n, int most, struct 
   return n;
 }
 
-// The most places for pieces of results that fit; none is another way only for blocks that do not walk, which send nothing while
-// they go on.
+// The most places for pieces of results that fit. No places is a separate way only for blocks of one item: a persistent block overlaps stores with
+// its next item.
 static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct knobs *out, char why[160])
 {
   if (w->p.job->tail) return add_tails(w, k, n, most, out, why);
@@ -49,7 +49,7 @@ static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct
   return n;
 }
 
-struct wgmma_way { // knobs that many settings have in common
+struct wgmma_way { // knobs that many settings share
   int groups, wide, brought;
   struct norm_anew to;
 };
@@ -74,7 +74,7 @@ static bool chain_fits(struct wg_plan *w, struct wgmma_way y)
   return w->p.iterations > 1 && fits_so(w, &k, ignored);
 }
 
-// If products chain, the most of four stages that fit, and two; without a chain two.
+// Stages: for chained products the most of four that fit, and two; otherwise two.
 static int add_chains(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out, char why[160])
 {
   int first = n, processors = w->p.job->gpu->cores;
@@ -91,7 +91,7 @@ static int add_chains(struct wg_plan *w, struct wgmma_way y, int n, int most, st
   return n;
 }
 
-// Pairs of blocks with the most stages that fit; blocks that walk, and blocks that do not.
+// Pairs of blocks with the most stages that fit, persistent and not.
 static int add_pairs(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out)
 {
   char ignored[160] = "";
@@ -111,15 +111,16 @@ static int add_groups(struct wg_plan *w, struct wgmma_way y, int n, int most, st
   const int processors = w->p.job->gpu->cores, before = n;
   if (chain_fits(w, y)) return add_pairs(w, y, add_chains(w, y, n, most, out, why), most, out);
   for (int stages = 8; stages >= 2; stages--)
-    for (int blocks = 0; blocks <= processors; blocks += processors) { // without a loop the code is all layers one after the other, and takes long to
-      if (iterations == 1 && stages != 4 && (stages != 2 || n > before)) continue; // compile: few ways
+    for (int blocks = 0; blocks <= processors; blocks += processors) {
+      // Without a loop, the code of all layers takes long to compile, so few settings are tried.
+      if (iterations == 1 && stages != 4 && (stages != 2 || n > before)) continue;
       bool many = (iterations > 1 && stages > iterations) || ((y.to.rows || y.to.step) && stages > 4 && stages % 2);
       if (!many || stages == 2) n = add_stores(w, knobs_of(y, stages, blocks), n, most, out, why);
     }
   return iterations > 1 ? add_pairs(w, y, n, most, out) : n;
 }
 
-// How many warpgroups share columns, at least: as many as the widest result needs; 0: one has them.
+// The least number of warpgroups that share columns, as the widest result needs; 0: one has them all.
 static int least_wide(int64_t columns)
 {
   int wide = 1;
@@ -127,7 +128,7 @@ static int least_wide(int64_t columns)
   return wide > 1 ? wide : 0;
 }
 
-// And at most: rows of one warpgroup leave the others something to share.
+// The most of them: a warpgroup's rows must leave the others some rows.
 static int most_wide(const struct wg_plan *w, int64_t columns)
 {
   return columns > WG_COLUMNS ? WG_MOST : mma_block_rows(&w->p) == 64 && columns >= WG_COLUMNS / 2 ? 2 : 0;
@@ -145,7 +146,7 @@ static int add_ways(struct wg_plan *w, struct wgmma_way y, int n, int most, stru
   int64_t columns = widest_columns(w);
   char other[160];
   for (y.wide = least_wide(columns); y.wide <= most_wide(w, columns); y.wide = MAX(2 * y.wide, 2))
-    for (y.groups = WG_MOST; y.groups >= MAX(y.wide, 1); y.groups--) { // the reason of the fewest warpgroups says most
+    for (y.groups = WG_MOST; y.groups >= MAX(y.wide, 1); y.groups--) { // the reason of the fewest warpgroups is the most useful one
       bool fewest = y.groups == MAX(y.wide, 1);
       *other = 0;
       if (!y.wide || y.groups % y.wide == 0) n = add_groups(w, y, n, most, out, fewest ? why : other);
@@ -172,7 +173,7 @@ int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char w
   struct norm_anew to[MMA_CUTS];
   char other[160];
   int n = 0, cuts = mma_cuts(j, 64, to, why);
-  // Other columns are tried if 128 does not divide all of them, or if blocks of fewer columns are more than the multiprocessors.
+  // Other widths are tried if 128 does not divide the columns, or if blocks of fewer columns are still more than the multiprocessors.
   int64_t own = 0;
   const int64_t all = j->n->passes->chains.nproducts ? norm_clip_all(j->n, &own) : 0;
   const bool small = own < WG_COLUMNS / 2 && graph_blocks(j->n->block) > j->gpu->cores, anew = all % 128 || small;

@@ -1,10 +1,10 @@
-// Counts the work of a plan: as by mma.sync, but for who brings tiles.
+// Counts the work of a plan, as for mma.sync except for the copies by TMA.
 #include "lower/count.h"
 #include "lower/wgmma.h"
 
 #include <math.h>
 
-// TMA takes as long for a row of a box that is narrow.
+// TMA takes as long for a narrow row of a box as for a wide one.
 static double boxed(const struct wg_plan *w)
 {
   double rows = 0;
@@ -29,11 +29,12 @@ void wgmma_count(const struct wg_plan *w, struct kernel_counts *c)
   bool *sent = NEWS(w->p.job->mem, bool, w->p.n->nsave + 1);
   for (int i = 0; i < w->p.n->nsave; i++) sent[i] = w->places && wgmma_sends(w, i);
   mma_count(&w->p, sent, c);
-  if (w->groups > 1) c->room = 1; // registers are shared out for one block
+  if (w->groups > 1) c->room = 1; // registers are divided for one block
   c->blocks = (double)w->blocks, c->boxed = boxed(w);
   if (w->first && w->rings == 1) c->flight = fmax(c->flight - stage_bytes(w), stage_bytes(w) / 4);
-  c->overlap = w->p.wg_async || (w->p.job->exact && w->groups > 1) ? 2 : w->first ? 1 : 0; // of parts, warpgroups add up while others multiply
-  // Blocks of a pair meet at both ends, which takes about as long as a load. That L2 delivers less is not counted: it was not the limit where
-  // products were measured.
+  // Products of f32 parts: warpgroups add up their sums while others multiply.
+  c->overlap = w->p.wg_async || (w->p.job->exact && w->groups > 1) ? 2 : w->first ? 1 : 0;
+  // Blocks of a pair wait for each other at both ends, about as long as a load takes. Less traffic from L2 is not counted, because L2 was not the
+  // limit in the measured products.
   if (w->pair_axis >= 0) c->waits += c->blocks / c->items;
 }

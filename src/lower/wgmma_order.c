@@ -1,10 +1,10 @@
-// The order in which blocks are done. Blocks that read the same tiles in their loop are done one after the other, or at the same time by
-// neighbours: what one has read, the next finds in the L2 cache. So grid axes along which no tile of the loop changes count fastest,
-// and those along which all change slowest. Between them are two axes where the loop multiplies rows by columns: blocks that run
-// at a time then make a rectangle, as wide as reads the fewest bytes, unless L2 holds all that the first of the axes reads.
+// The order of blocks. Blocks that read the same tiles in their loop run one after another or at the same time, so that later ones find them in the
+// L2 cache. Grid axes along which no tile of the loop changes are the fastest digits, and those along which all change are the slowest. Between them
+// are two axes if the loop multiplies rows by columns. Blocks that run at a time then form a rectangle. Its width minimizes the bytes read, unless L2
+// holds all tiles along the first axis.
 #include "lower/wgmma.h"
 
-enum wgmma_along { ALONG_NONE, ALONG_SOME, ALONG_ALL }; // tiles of the loop that change along an axis
+enum wgmma_along { ALONG_NONE, ALONG_SOME, ALONG_ALL }; // which tiles of the loop change along an axis
 
 static enum wgmma_along along(const struct wg_plan *w, int axis)
 {
@@ -18,9 +18,9 @@ static enum wgmma_along along(const struct wg_plan *w, int axis)
 }
 
 struct wgmma_order {
-  int64_t extent[GRID_AXES], stride[GRID_AXES]; // of axes, in pairs where blocks are; in numbers of blocks
-  int band[2];                                  // the two axes of a rectangle, the one that counts faster first; -1: none
-  int64_t wide;                                 // blocks of the rectangle along the first
+  int64_t extent[GRID_AXES], stride[GRID_AXES]; // of axes, in units of pairs if blocks are paired; in numbers of blocks
+  int band[2];                                  // the two axes of a rectangle, the faster one first; -1: none
+  int64_t wide;                                 // width of the rectangle along the first, in blocks
 };
 
 // Elements of the loop's tiles that change along the axis.
@@ -32,7 +32,7 @@ static double elements_along(const struct mma_plan *p, int axis)
   return elements;
 }
 
-// The same as one block reads, or a pair of blocks.
+// The same for one block's reads, or those of a pair.
 static double read_along(const struct wg_plan *w, int axis) { return elements_along(&w->p, axis) * (axis == w->pair_axis ? 2 : 1); }
 
 static int64_t widest(const struct wg_plan *w, const struct wgmma_order *o)
@@ -46,7 +46,7 @@ static int64_t widest(const struct wg_plan *w, const struct wgmma_order *o)
   return best;
 }
 
-// Do all tiles along the axis stay in the L2 cache while blocks go along the other axis? Then each is brought from memory once.
+// Whether all tiles along one axis stay in the L2 cache while blocks go along the other. Then each is read from memory once.
 static bool stays_in_l2(const struct wg_plan *w, int axis)
 {
   const struct mma_plan *p = &w->p;
@@ -84,7 +84,7 @@ static int64_t extent_of(const struct lower_walk *w)
   return n;
 }
 
-// The place of number @cell within a band of rectangles that fills both axes; the last rectangle may be narrower.
+// The coordinates of number @cell in rectangles that cover both axes; the last rectangle may be narrower.
 static void band_text(struct mma_kernel *k, const struct wgmma_order *o, const char *cell, struct str *s)
 {
   long long first = o->extent[o->band[0]], second = o->extent[o->band[1]], wide = o->wide, all = wide * second;

@@ -1,10 +1,10 @@
-// Pairs of blocks that share tiles. Two blocks that differ along one axis of the grid only read the same tiles of the loop where these do
-// not change along it: products of other rows by the same columns, heads of other queries with the same keys. As a cluster, each
-// brings one half of such a tile into the shared memory of both, so that L2 delivers it once. A stage is empty when the warpgroups of both
-// blocks have done with it, and full in each block when all bytes have come there.
+// Pairs of blocks that share tiles. Two blocks that differ along one grid axis read the same tiles of the loop if these do not change along it:
+// products of other rows by the same columns, or heads of other queries with the same keys. As a cluster of two, each block copies one half of such a
+// tile into the shared memory of both, so that L2 delivers it once. A stage is empty when the warpgroups of both blocks have read it, and full in
+// each block when all its bytes have arrived there.
 #include "lower/wgmma.h"
 
-// The dimension along which a box of one piece has two halves, which are its first rows and its last; -1: none.
+// The dimension along which a box of one piece can be halved into its first and last rows; -1: none.
 static int halved_dim(const struct box *b)
 {
   int64_t rows = 1;
@@ -19,7 +19,7 @@ static int halved_dim(const struct box *b)
 
 bool wgmma_changes(const struct mma_plan *p, const struct mma_tile *t, int axis) { return p->n->iter[t->iter].grid[axis] || (t->cut && !axis); }
 
-// The same tile for blocks along the axis, of which each can bring a half. Others each block brings for itself.
+// Whether blocks along the axis read the same tile, and each can copy a half. Each block copies other tiles for itself.
 static bool may_share(const struct wg_plan *w, int tile, int axis)
 {
   const struct mma_tile *t = &w->p.tile[tile];
@@ -70,7 +70,7 @@ static void one_half(struct mma_kernel *k, const char *to, const char *from, con
   text_line(k->t, "%s <- Move<tma.multicast, 3>(%s, %%%s)", to, from, barrier);
 }
 
-// This block's half of the tile, into both blocks.
+// Copies this block's half of the tile into both blocks.
 void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it, const char *barrier)
 {
   const struct box *b = &w->box[t - k->p->tile];
@@ -88,5 +88,5 @@ void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struc
            arena_printf(k->mem, "%%box%d%s", t->tensor, box_view(k->p, b, it, "@piece")), barrier);
 }
 
-// All threads of both blocks meet: barriers are ready, or nobody will write to another block again.
+// Waits for all threads of both blocks: barriers are initialized, or neither block will write to the other again.
 void wgmma_pair_meet(struct mma_kernel *k) { text_line(k->t, "Sync<cluster.arrive>#t()\nSync<cluster.wait>#t()"); }

@@ -1,15 +1,15 @@
-// The scheme's requirements, and the plan at some knobs: how many warpgroups, whether blocks walk, whether two products run across
-// iterations, whether registers and shared memory suffice.
+// The scheme's requirements, and the plan for given knobs: the number of warpgroups, whether blocks are persistent, whether two products overlap
+// across iterations, and whether registers and shared memory suffice.
 #include "lower/wgmma.h"
 
-// Registers of a thread that computes, and of one that brings tiles, by warpgroups that compute: together no more than the
-// block has when it starts, (65536 / threads) rounded down to 8 for each.
+// Registers of a thread that computes and of one that copies tiles, by the number of computing warpgroups. Together they are no more than the block
+// has when it starts: (65536 / threads) for each thread, rounded down to a multiple of 8.
 static const int computing[WG_MOST + 1] = {0, 255, 240, 160, 112}, bringing[WG_MOST + 1] = {0, 0, 24, 32, 24};
 static const int most_estimated[WG_MOST + 1] = {0, 255, 224, 144, 100};
 
 int wgmma_copies(const struct wg_plan *w) { return w->walks ? 2 : 1; }
 
-// Is the tile read by others than products?
+// Whether something other than products reads the tile.
 bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t)
 {
   int products = 0;
@@ -17,7 +17,7 @@ bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t)
   return mma_at(p, t->value)->uses > products;
 }
 
-// Steps of sums, and columns of boxes, are 16.
+// Steps of sums, and columns of boxes, must be multiples of 16.
 static void pad(struct mma_plan *p)
 {
   for (int c = 0; c < p->ncols; c++) {
@@ -37,7 +37,7 @@ bool wgmma_loads_matrix(const struct mma_plan *p, int v, int *cols)
   return mma_loads(p, v) && p->k.v[v].live && !p->k.v[v].at.index && p->tile_of[v] < 0 && mma_has(p, v) & p->row_letters && *cols >= 0;
 }
 
-// Matrices that are boxes become tiles.
+// Makes tiles of matrices that are boxes.
 static bool bring_matrices(struct wg_plan *w)
 {
   struct mma_plan *p = &w->p;
@@ -86,7 +86,7 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, int brought, char 
   return true;
 }
 
-// Does the loop nothing but add products to accumulators? Then one iteration's run while the next one's are begun.
+// Whether the loop only adds products to accumulators. Then the products of one iteration run while the next ones begin.
 static bool adds_only(const struct mma_plan *p)
 {
   if (p->iterations == 1) return false;
@@ -102,8 +102,8 @@ static bool adds_only(const struct mma_plan *p)
   return true;
 }
 
-// Two products in the loop, the second of what is computed from the first (attention): then the second one of an iteration runs
-// while the next iteration computes from its first.
+// Finds two products in the loop, the second of values computed from the first (attention). Then the second product of an iteration runs while the
+// next iteration computes from its first.
 static void find_chain(struct wg_plan *w)
 {
   const struct mma_plan *p = &w->p;
@@ -129,7 +129,7 @@ static void find_chain(struct wg_plan *w)
   if (mma_varies(p, second->a)) w->first = first, w->second = second;
 }
 
-// The unit for exponentials is short where the two products have few multiplications for each.
+// Whether exponentials limit the loop: the two products have few multiplications for each exponential.
 static bool poly(struct wg_plan *w, int every)
 {
   struct mma_plan *p = &w->p;
@@ -173,7 +173,7 @@ static bool share_groups(struct wg_plan *w, const struct knobs *k)
          mma_refuse(p, "%d warpgroups for %lld rows", w->groups / w->wide, (long long)mma_block_rows(p));
 }
 
-// The columns that a warpgroup has of each product are one instruction's, and of a tile whole pieces.
+// Whether a warpgroup's columns of each product fit one instruction, and are whole pieces of a tile.
 static bool share_columns_so(struct wg_plan *w)
 {
   struct mma_plan *p = &w->p;
@@ -203,7 +203,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   struct target roomy = *p->job->gpu;
   struct lower_job job = *p->job;
   const struct lower_job *own = p->job;
-  roomy.registers = INT32_MAX, job.gpu = &roomy, p->job = &job; // registers are shared out by setmaxnreg
+  roomy.registers = INT32_MAX, job.gpu = &roomy, p->job = &job; // setmaxnreg divides the registers
   bool fits = mma_fit(p, &as);
   p->job = own;
   if (!fits || !share_columns_so(w)) return false;
@@ -216,12 +216,12 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   w->walks = w->blocks < w->items;
   if (w->blocks > gpu_blocks(p->job->gpu, w->items)) return mma_refuse(p, "more blocks than workers");
   if (w->walks && p->may_hide && p->hidden.loads) return mma_refuse(p, "blocks that walk take all iterations");
-  p->hides = p->may_hide && !w->walks; // blocks that walk count iterations, as many for each item
+  p->hides = p->may_hide && !w->walks; // persistent blocks count iterations, the same number for each item
   if (w->walks && !w->any_varying) return mma_refuse(p, "blocks do not walk over tiles without a loop");
   for (int i = 0; i < p->ntiles; i++)
     if (w->walks && !p->tile[i].varying) {
       if (wgmma_reads_tile(p, &p->tile[i])) return mma_refuse(p, "lanes read a tile that does not change with the loop");
-      p->shared += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type); // two, so that the next one comes early
+      p->shared += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type); // two, so that the next one is copied early
     }
   if (!wgmma_pair_fit(w, k->v[WG_PAIR])) return false;
   if (p->job->tail && w->walks) return mma_refuse(p, "blocks that walk have no tail");

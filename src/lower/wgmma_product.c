@@ -1,4 +1,4 @@
-// Products by wgmma, operands by descriptors where they lie, and the ring of stages that they read.
+// Products by wgmma, whose operands are descriptors of shared memory, and the ring of stages that they read.
 #include "lower/wgmma.h"
 
 // ---- the ring ----
@@ -9,13 +9,13 @@ void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w)
   text_line(k->t, "@n = %sit\n@stage = @n %% %d", before, k->p->stages);
 }
 
-// Barriers of the second ring stand behind those of the first.
+// Barriers of the second ring follow those of the first.
 const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int value, const char *stage)
 {
   return w->rings == 2 && value == w->second->b ? arena_printf(k->mem, "%s + %d", stage, k->p->stages) : stage;
 }
 
-// The last stage of an item's last iteration.
+// The stage of an item's last iteration.
 const char *wgmma_last_stage(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
@@ -25,7 +25,7 @@ const char *wgmma_last_stage(struct mma_kernel *k)
   return arena_printf(k->mem, "(round * %lld + %lld) %% %d", n, n - 1, p->stages);
 }
 
-// One thread of the warpgroup, or one for each block of a pair.
+// One thread of the warpgroup arrives, or one for each block of a pair.
 void wgmma_release(struct mma_kernel *k, const struct wg_plan *w, const char *when, const char *which)
 {
   const bool pair = w->pair_axis >= 0;
@@ -79,7 +79,7 @@ void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char
   text_line(k->t, "Sync<wgmma.fence>#group()");
   wgmma_multiply(k, x, left, right, into);
   if (k->p->wg_async && x->into >= 0) return;                // waited for in the next iteration, or after the loop
-  if (t->slot < 0 && k->p->job->exact && x->goes_on) return; // waited for with the last of its sum
+  if (t->slot < 0 && k->p->job->exact && x->goes_on) return; // waited for with the last product of its sum
   wgmma_commit(k);
   wgmma_wait(k, 0);
   wgmma_queue_leave(k, t);

@@ -1,6 +1,6 @@
-// Products that follow one another without a loop (layers): their right operands take turns in a few slots of shared memory,
-// brought in the order in which they are read, and each product waits for its own. Vectors that are wanted between products are
-// brought into shared memory at the start, all at once: loaded where they are wanted, each would cost the latency of device memory.
+// Products that follow one another without a loop (layers). Their right operands share a few slots of shared memory as a queue, in the order in which
+// they are read, and each product waits for its own. Vectors that are needed between products are copied into shared memory at the start, all at
+// once. Loaded at their use, each would cost the latency of device memory.
 #include "lower/wgmma.h"
 
 static const struct mma_tile *with_slot(const struct mma_plan *p, int slot)
@@ -22,7 +22,7 @@ void wgmma_queue_init(struct mma_kernel *k, const struct wg_plan *w)
   if (k->p->queued) wgmma_init(k, k->p->stages, "come", "gone", w->groups);
 }
 
-// By the thread that brings tiles.
+// Executed by the thread that copies tiles.
 void wgmma_queue_bring(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct mma_plan *p = k->p;
@@ -40,17 +40,17 @@ void wgmma_queue_arrive(struct mma_kernel *k, const struct mma_tile *t)
   if (t->slot >= 0) text_line(k->t, "Sync<mbar.wait, %d>(%%come[%d])", t->slot / k->p->stages % 2, slot_of(k->p, t));
 }
 
-// When the products that read it are done.
+// Executed when the products that read it are done.
 void wgmma_queue_leave(struct mma_kernel *k, const struct mma_tile *t)
 {
   const struct mma_plan *p = k->p;
-  if (t->slot < 0 || t->slot + p->stages >= p->queued) return; // nothing comes after it
+  if (t->slot < 0 || t->slot + p->stages >= p->queued) return; // no later tile uses its slot
   text_line(k->t, "if (@i == 0) {\nSync<mbar.arrive>(%%gone[%d])", slot_of(p, t));
 }
 
 // ---- vectors ----
 
-// Elements that are copied at once; 0: it is no vector, or not one that can be copied.
+// Elements of one copy; 0: the access is not a vector, or cannot be copied.
 static int width(const struct mma_plan *p, int iter, int *cols)
 {
   const struct plan_access *a = &p->n->iter[iter];
@@ -85,7 +85,7 @@ void wgmma_vector_declare(struct mma_kernel *k, const struct wg_plan *w)
   }
 }
 
-// Each warpgroup has its own.
+// Each warpgroup copies its own.
 void wgmma_vector_load(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
@@ -107,7 +107,7 @@ void wgmma_vector_load(struct mma_kernel *k)
   if (any) text_line(k->t, "Sync<cp.commit>()\nSync<cp.wait, 0>()\nSync<barrier>#group()");
 }
 
-// NULL: it does not lie in shared memory.
+// NULL: it is not in shared memory.
 const char *wgmma_vector_value(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;

@@ -1,15 +1,13 @@
-// Results by TMA: a warpgroup rounds its fragments, puts pieces of 64 rows into shared memory by stmatrix, swizzled, and one of its
-// threads sends each away in whole lines of memory. There are a few places for pieces; one is written again when what was sent
-// from it has been read, so that what is sent runs beside the next piece and the next item's products. Elementwise operators that
-// only such results need are done a piece at a time, too, so that their operands take few registers beside the sums. Only results
-// that are kept in 16 bits go this way: a quad of lanes stores whole sectors of fp32 as it is.
+// Results by TMA. A warpgroup rounds its fragments and writes pieces of 64 rows into shared memory by stmatrix, swizzled. One of its threads stores
+// each piece by TMA, in whole lines of memory. There are a few places for pieces. A place is reused when its data have been read, so stores overlap
+// the next piece and the next item's products. Elementwise operators that only such results need are computed one piece at a time too, so that their
+// operands need few registers besides the sums. Only 16-bit results are stored this way: a quad of lanes stores whole sectors of fp32 anyway.
 #include "lower/wgmma.h"
 
 #include <string.h>
 
-// Rows of the saver as boxes of 64: along each dimension, fastest first, what is left of 64. In a block with more rows than there are, a piece
-// may lie wholly behind them, and TMA leaves it out. This does not hold if all rows are one piece, since coordinates have no digit for a
-// second one.
+// The rows of the saver as boxes of 64 rows: along each dimension, fastest first, the remaining factor of 64. In a block with missing rows, a whole
+// piece may be beyond the end, and TMA omits it. That does not work if all rows are one piece, since coordinates then have no digit for a second one.
 static bool cut(struct wg_store *s)
 {
   int64_t left = 64, below = 1;
@@ -40,16 +38,16 @@ void wgmma_store_plan(struct wg_plan *w)
         (mma_pads(p, shape.cols) && !mma_clipped(p, shape.cols)))
       continue;
     if (!box_of(p, a, &p->rows, &p->cols[shape.cols].list, &s->box) || !cut(s)) continue;
-    if (w->store_chunk && w->store_chunk != s->box.chunk) continue; // places for pieces have one size
+    if (w->store_chunk && w->store_chunk != s->box.chunk) continue; // all places for pieces have the same size
     w->store_chunk = s->box.chunk, s->sent = true;
   }
   p->why = why;
   w->section = arena_copy(p->job->mem, p->section, sizeof *p->section * (size_t)p->k.nvalues);
 }
 
-// ---- operators that are done by pieces ----
+// ---- operators that are computed by pieces ----
 
-// Do only results that are sent, or operators that are done with them, read it?
+// Whether only results stored by TMA, or operators computed with them, read it.
 static bool read_late(const struct wg_plan *w, int value)
 {
   const struct mma_plan *p = &w->p;
@@ -96,7 +94,7 @@ void wgmma_store_declare(struct mma_kernel *k, const struct wg_plan *w)
 
 // ---- emission ----
 
-// A copy of the registers that hold a value wholly, of the piece j.
+// Copies the registers of piece j of a value.
 static void slice(struct mma_kernel *k, const struct mma_plan *whole, int value, int cols)
 {
   const struct mma_plan *p = k->p;
@@ -109,7 +107,7 @@ static void slice(struct mma_kernel *k, const struct mma_plan *whole, int value,
             to, from, p->cols[cols].nt);
 }
 
-// Marks what the result needs of operators that are done by pieces.
+// Marks the operators computed by pieces that the result needs.
 static void mark(const struct mma_plan *p, int value, bool *needed)
 {
   if (p->section[value] != MMA_SENT || needed[value]) return;
@@ -117,7 +115,7 @@ static void mark(const struct mma_plan *p, int value, bool *needed)
   for (int i = 0; i < p->k.v[value].nin; i++) mark(p, p->k.v[value].in[i], needed);
 }
 
-// The result's piece j in registers.
+// The registers of the result's piece j.
 static const char *compute(struct mma_kernel *k, const struct mma_plan *whole, int value)
 {
   const struct mma_plan *p = k->p;
@@ -132,13 +130,13 @@ static const char *compute(struct mma_kernel *k, const struct mma_plan *whole, i
   return k->reg[value];
 }
 
-// Number j of this warpgroup's pieces of columns, of all.
+// The number, among all pieces of columns, of this warpgroup's piece j.
 static const char *piece_of_columns(struct mma_kernel *k, const struct wg_plan *w, const struct wg_store *s)
 {
   return w->wide == 1 ? "j" : arena_printf(k->mem, "%s * %lld + j", wgmma_part(k->p), (long long)s->box.chunks / w->wide);
 }
 
-// The box of the piece with rows number @rows.
+// The box of the piece with row number @rows.
 static struct box piece_box(struct mma_kernel *k, const struct wg_plan *w, const struct wg_store *s)
 {
   struct box part = s->box;
@@ -151,10 +149,10 @@ static struct box piece_box(struct mma_kernel *k, const struct wg_plan *w, const
   return part;
 }
 
-// How many pieces of 64 rows a warpgroup sends of an item.
+// The number of 64-row pieces that a warpgroup stores for each item.
 static int64_t pieces_of(const struct wg_plan *w, int save) { return w->p.mt * w->store[save].box.chunks / w->wide; }
 
-// Which place the piece takes: they go round, on over items.
+// The place of a piece: they are used in turn, across items too.
 static const char *place(struct mma_kernel *k, const struct wg_plan *w, int save)
 {
   int64_t all = 0, before = 0;
@@ -166,7 +164,7 @@ static const char *place(struct mma_kernel *k, const struct wg_plan *w, int save
   return arena_printf(k->mem, "(%s%lld + j * %d + m) %% %d", round, (long long)before, w->p.mt, w->places);
 }
 
-// Rows of 64 at a time; each warp puts 16 columns of its 16 rows at once.
+// Writes 64 rows at a time; each warp stores 16 columns of its 16 rows at once.
 static void send(struct mma_kernel *k, const struct wg_plan *w, int save, const char *from)
 {
   const struct plan_access *a = &k->p->n->save[save];

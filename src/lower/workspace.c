@@ -1,13 +1,13 @@
-// One piece of device memory for everything that launches leave to later ones. A tensor lives from the launch that writes it to
-// the last that reads it; tensors whose lives do not meet share bytes. Launches run one after another, also where the next may
-// start early, because it waits before it touches memory. Parts of accumulators live during one launch. Counters come first: they are zero before the first run, and
-// kernels leave them so.
+// Plans one piece of device memory for everything that a launch leaves to later launches. A tensor lives from the launch that writes it to the last
+// one that reads it. Tensors whose lifetimes do not overlap share bytes. This is safe even if a launch starts early, because it waits before it
+// touches memory. Parts of accumulators live during one launch. Counters come first. They are zero before the first run, and each kernel leaves them
+// zero.
 #include "lower/lower.h"
 #include "plan/plan.h"
 
 enum { ALIGN = 256 };
 
-struct owners { // by tensor of the kernel graph, then by launch, for its parts: its piece, or -1
+struct owners { // piece: for each tensor of the kernel graph, then for each launch, for its parts; -1: none
   int n, *piece;
   struct plan_piece *p;
 };
@@ -19,7 +19,7 @@ const char *lower_arg_name(const struct graph *kernels, const struct launch_arg 
 
 static int64_t bytes_of(const struct launch_arg *a) { return (a->elements * tile_types[a->type].bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-// In whose room a tensor is: what an update leaves is where its operand was.
+// The tensor whose memory t uses: an update writes over its operand.
 static int owner_of(const struct graph *g, int t)
 {
   for (int x; (x = node_updated(&g->nodes[g->tensors[t].node])) >= 0;) t = graph_root(g, x);
@@ -51,7 +51,7 @@ int workspace_plan(struct arena *mem, struct device_program *d, struct err *e)
   find_lives(d, &o);
   int64_t rest = plan_pack(mem, o.n, o.p);
   d->zeroed = 0;
-  for (int i = 0; i < 2; i++) // counters, then what lies behind them
+  for (int i = 0; i < 2; i++) // counters first, then the other pieces
     for (int l = 0; l < d->nlaunch; l++)
       for (int k = 0; k < d->launch[l].nargs; k++) {
         struct launch_arg *a = &d->launch[l].arg[k];
