@@ -14,8 +14,8 @@ static int axes(struct parser *p, const char *letters, int *n, int64_t *extents,
     if (!*letter || !lex_is(&p->t, letter)) {
       char text[64];
       lex_text(text, &p->t);
-      int s = err_set(p->e, ERR_ATTRIBUTE, p->t.at, "axis %s stands where %s%s%s was expected", text, *letter ? "`" : "",
-                      *letter ? letter : "no further one", *letter ? "`" : "");
+      int s = err_set(p->e, ERR_ATTRIBUTE, p->t.at, "expected %s%s%s, found %s", *letter ? "axis `" : "", *letter ? letter : "no further axis",
+                      *letter ? "`" : "", text);
       err_hint(p->e, "grid axes are x, y, z and loop axes i, j, k, l, in this order: block(x=2, y=16; i=8)");
       return s;
     }

@@ -28,7 +28,7 @@ int parse_unexpected(struct parser *p, const char *wanted)
   lex_text(text, &p->t);
   if (p->t.kind == TOK_BAD && !isprint((unsigned char)*p->t.p)) return err_set(p->e, ERR_SYNTAX, p->t.at, "%s", p->t.why);
   if (p->t.kind == TOK_BAD) return err_set(p->e, ERR_SYNTAX, p->t.at, "%s %s", text, p->t.why);
-  return err_set(p->e, ERR_SYNTAX, p->t.at, "%s stands where %s was expected", text, wanted);
+  return err_set(p->e, ERR_SYNTAX, p->t.at, "expected %s, found %s", wanted, text);
 }
 
 int parse_expect(struct parser *p, int kind, const char *what) { return parse_take(p, kind) ? OK : parse_unexpected(p, what); }

@@ -33,8 +33,8 @@ static int names(const json_t *o, struct loc at, struct err *e)
   if (missing.n)
     status = err_set(e, ERR_MEGA, at, "the configuration lacks %.500s", str_text(&missing));
   else if (unknown.n)
-    status = err_set(e, ERR_MEGA, at, "the configuration has fields whose meaning is not known: %.500s", str_text(&unknown)),
-    err_hint(e, "remove those that do not change what a step computes");
+    status = err_set(e, ERR_MEGA, at, "the configuration has fields whose meaning is unknown: %.500s", str_text(&unknown)),
+    err_hint(e, "remove fields that do not change the results of a step");
   str_free(&unknown), str_free(&missing);
   return status;
 }
@@ -46,7 +46,7 @@ static int whole(const json_t *o, const char *name, int otherwise, int *out, str
   *out = otherwise;
   if (!v || json_is_null(v)) return otherwise ? OK : err_set(e, ERR_MEGA, at, "the configuration lacks %s", name);
   json_int_t x = json_is_integer(v) ? json_integer_value(v) : 0;
-  if (x < 1 || x > MEGA_MOST_NUMBER) return err_set(e, ERR_MEGA, at, "%s is no integer from 1 to %d", name, MEGA_MOST_NUMBER);
+  if (x < 1 || x > MEGA_MOST_NUMBER) return err_set(e, ERR_MEGA, at, "%s is not an integer from 1 to %d", name, MEGA_MOST_NUMBER);
   return *out = (int)x, OK;
 }
 
@@ -54,7 +54,7 @@ static int real(const json_t *o, const char *name, double otherwise, double *out
 {
   const json_t *v = json_object_get(o, name);
   *out = v && json_is_number(v) ? json_number_value(v) : otherwise;
-  if (v && (!json_is_number(v) || !(*out > 0))) return err_set(e, ERR_MEGA, at, "%s is no number above 0", name);
+  if (v && (!json_is_number(v) || !(*out > 0))) return err_set(e, ERR_MEGA, at, "%s is not a number above 0", name);
   return OK;
 }
 
@@ -77,7 +77,7 @@ static int no_family(const char *type, struct loc at, struct err *e)
 {
   struct str known = {0};
   for (size_t i = 0; i < COUNT(families); i++) str_add(&known, "%s%s", i ? ", " : "", families[i].type);
-  err_set(e, ERR_MEGA, at, "model_type is %.40s; there are %s", type ? type : "missing", str_text(&known));
+  err_set(e, ERR_MEGA, at, "model_type is %.40s; supported are %s", type ? type : "missing", str_text(&known));
   return str_free(&known), (int)e->status;
 }
 
@@ -87,8 +87,8 @@ static int supported(const json_t *o, struct loc at, struct err *e)
   static const char *const off[] = {"attention_bias", "mlp_bias", "use_sliding_window"};
   const char *act = json_string_value(json_object_get(o, "hidden_act")), *type = json_string_value(json_object_get(o, "model_type"));
   for (size_t i = 0; i < COUNT(off); i++)
-    if (yes(o, off[i])) return err_set(e, ERR_MEGA, at, "%s is set, and no layer does that", off[i]);
-  if (act && strcmp(act, "silu")) return err_set(e, ERR_MEGA, at, "hidden_act is %.40s, and the layers have silu", act);
+    if (yes(o, off[i])) return err_set(e, ERR_MEGA, at, "%s is set, but no layer supports it", off[i]);
+  if (act && strcmp(act, "silu")) return err_set(e, ERR_MEGA, at, "hidden_act is %.40s, but the layers only support silu", act);
   return family_of(o) ? OK : no_family(type, at, e);
 }
 
@@ -113,7 +113,7 @@ static int type_of(const json_t *o, struct mega_config *c, struct loc at, struct
   c->type = BF16;
   for (int t = 0; name && t < DTYPES; t++)
     if (!strcmp(num_rows[t].array, name) && !num_whole((enum dtype)t)) return c->type = t, OK;
-  return name ? err_set(e, ERR_MEGA, at, "torch_dtype is %.40s, which is no type of weights", name) : OK;
+  return name ? err_set(e, ERR_MEGA, at, "torch_dtype is %.40s, which is not a type of weights", name) : OK;
 }
 
 // All layers must have experts, and the weights of the chosen ones must be normalized.
@@ -125,11 +125,12 @@ static int experts(const json_t *o, struct mega_config *c, struct loc at, struct
   TRY(whole(o, "num_experts_per_tok", 0, &c->choices, at, e));
   TRY(whole(o, "moe_intermediate_size", 0, &c->inner, at, e));
   TRY(whole(o, "decoder_sparse_step", 1, &step, at, e));
-  if (!yes(o, "norm_topk_prob")) return err_set(e, ERR_MEGA, at, "norm_topk_prob is not set, and the weights of chosen experts are normalized");
-  if (step != 1) return err_set(e, ERR_MEGA, at, "decoder_sparse_step is %d; all layers have experts, which is 1", step);
+  if (!yes(o, "norm_topk_prob"))
+    return err_set(e, ERR_MEGA, at, "norm_topk_prob is not set, but only normalized weights of chosen experts are supported");
+  if (step != 1) return err_set(e, ERR_MEGA, at, "decoder_sparse_step is %d; only 1 is supported: all layers have experts", step);
   if (dense && !json_is_null(dense) && (!json_is_array(dense) || json_array_size(dense)))
-    return err_set(e, ERR_MEGA, at, "mlp_only_layers names layers without experts; all layers have experts");
-  if (c->choices > c->experts) return err_set(e, ERR_MEGA, at, "num_experts_per_tok is %d, and num_experts %d", c->choices, c->experts);
+    return err_set(e, ERR_MEGA, at, "mlp_only_layers names layers without experts; only models with experts in all layers are supported");
+  if (c->choices > c->experts) return err_set(e, ERR_MEGA, at, "num_experts_per_tok is %d, but num_experts is %d", c->choices, c->experts);
   return OK;
 }
 
@@ -144,8 +145,8 @@ static int numbers(const json_t *o, struct mega_config *c, struct loc at, struct
   TRY(whole(o, "head_dim", MAX(1, c->hidden / c->heads), &c->dim, at, e));
   TRY(real(o, "rms_norm_eps", 1e-6, &c->eps, at, e));
   TRY(real(o, "rope_theta", 10000, &c->theta, at, e));
-  if (c->heads % c->kv) return err_set(e, ERR_MEGA, at, "%d attention heads are not divided by %d key-value heads", c->heads, c->kv);
-  if (c->dim % 2) return err_set(e, ERR_MEGA, at, "head_dim is %d, and a rotary embedding takes pairs", c->dim);
+  if (c->heads % c->kv) return err_set(e, ERR_MEGA, at, "%d attention heads are not a multiple of %d key-value heads", c->heads, c->kv);
+  if (c->dim % 2) return err_set(e, ERR_MEGA, at, "head_dim is %d, but a rotary embedding needs an even number", c->dim);
   if (c->layers > MEGA_MOST_LAYERS) return err_set(e, ERR_LIMIT, at, "%d layers; at most %d are supported", c->layers, MEGA_MOST_LAYERS);
   c->tied = yes(o, "tie_word_embeddings");
   const struct family *f = family_of(o);
@@ -154,7 +155,7 @@ static int numbers(const json_t *o, struct mega_config *c, struct loc at, struct
   if (f->experts)
     TRY(experts(o, c, at, e));
   else if (n && !json_is_null(n))
-    return err_set(e, ERR_MEGA, at, "num_experts is set, and a %s has no experts", f->type);
+    return err_set(e, ERR_MEGA, at, "num_experts is set, but a %s has no experts", f->type);
   TRY(rope(o, c, at, e));
   return type_of(o, c, at, e);
 }

@@ -28,7 +28,7 @@ void mega_proof_text(const struct mega_proof *r, struct str *out)
   for (int c = 0; c < MEGA_CHECKS; c++) {
     bool failed = r->nfaults && (int)r->fault[0].check == c;
     str_add(out, "  %-9s %-7s %s", mega_checks[c].name, failed ? "FAILED" : r->done[c] ? "holds" : "-", mega_checks[c].what);
-    if (r->done[c] && !failed) str_add(out, " (%lld looked at)", (long long)r->looked[c]);
+    if (r->done[c] && !failed) str_add(out, " (%lld checked)", (long long)r->looked[c]);
     str_add(out, "\n");
     for (int i = 0; failed && i < MIN(r->nfaults, MEGA_MOST_FAULTS); i++) str_add(out, "            %s\n", r->fault[i].text);
     if (failed && r->nfaults > MEGA_MOST_FAULTS) str_add(out, "            and %d more\n", r->nfaults - MEGA_MOST_FAULTS);

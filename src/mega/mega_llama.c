@@ -292,7 +292,7 @@ static int divide(struct mega_making *k)
   }
   if (bad.n) {
     status = err_set(k->e, ERR_MEGA, NOWHERE, "a world of %d does not divide %.300s", k->world, str_text(&bad));
-    err_hint(k->e, "each rank has as many heads, inner columns and rows of the head as any other");
+    err_hint(k->e, "each rank must have the same number of heads, inner columns and rows of the head");
   }
   str_free(&bad);
   return status;
@@ -331,12 +331,12 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
     return err_set(e, ERR_OPTION, NOWHERE, "--attention-parts is %d; 1 to %d are supported", s.parts, MEGA_MOST_PARTS);
   if (k.world > MEGA_MOST_WORLD) return err_set(e, ERR_OPTION, NOWHERE, "--world is %d; 1 to %d are supported", k.world, MEGA_MOST_WORLD);
   if (k.world > 1 && s.pages) {
-    err_set(e, ERR_OPTION, NOWHERE, "--pages goes with one GPU, and --world is %d", k.world);
-    return err_hint(e, "requests that share a cache are served by one GPU today"), USER;
+    err_set(e, ERR_OPTION, NOWHERE, "--pages needs one GPU, but --world is %d", k.world);
+    return err_hint(e, "only one GPU can serve requests that share a cache"), USER;
   }
   if (k.world > 1 && c->experts) {
-    err_set(e, ERR_OPTION, NOWHERE, "--world is %d, and the model has experts", k.world);
-    return err_hint(e, "experts run on one GPU today"), USER;
+    err_set(e, ERR_OPTION, NOWHERE, "--world is %d, but the model has experts", k.world);
+    return err_hint(e, "experts are only supported on one GPU"), USER;
   }
   TRY(divide(&k));
   if (!s.parts) {

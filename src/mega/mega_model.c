@@ -50,11 +50,11 @@ int mega_tensor_add(struct mega_model *m, const struct mega_tensor *t, struct lo
   if (t->kind == MEGA_ACTIVATION && elements * m->rows > 0x1p28)
     return err_set(e, ERR_LIMIT, at, "activation %.40s has more than 2^28 elements", t->name);
   if (t->shared && (t->kind != MEGA_ACTIVATION || mega_types[t->type].bits != 32))
-    return err_set(e, ERR_MEGA, at, "tensor %.40s is shared; that is for activations of 32 bits", t->name);
+    return err_set(e, ERR_MEGA, at, "tensor %.40s is shared; only 32-bit activations can be", t->name);
   int64_t parts = 0;
   for (int i = 0; i < t->shard.n; i++) parts += t->shard.size[i];
   if (t->shard.n && (t->shard.dim >= t->rank || parts != t->dim[t->shard.dim]))
-    return err_set(e, ERR_SHAPE, at, "tensor %.40s: the sections that ranks split are not dimension %d", t->name, t->shard.dim);
+    return err_set(e, ERR_SHAPE, at, "tensor %.40s: the sections that ranks split do not add up to dimension %d", t->name, t->shard.dim);
   m->tensor[m->ntensors++] = *t;
   return OK;
 }
@@ -70,7 +70,7 @@ int64_t mega_section(const struct mega_op *op, const struct mega_dim *d, int64_t
 
 static int wrong_extent(const struct mega_op *op, const struct mega_tensor *t, int d, const char *what, int64_t want, struct err *e)
 {
-  return err_set(e, ERR_SHAPE, op->at, "operator %.40s: dimension %d of %.40s is %lld, and %s of %s is %lld", op->name, d, t->name,
+  return err_set(e, ERR_SHAPE, op->at, "operator %.40s: dimension %d of %.40s is %lld, but %s of %s is %lld", op->name, d, t->name,
                  (long long)t->dim[d], what, op->layer->name, (long long)want);
 }
 
@@ -92,7 +92,7 @@ static int bind_access(const struct mega_model *m, struct mega_op *op, const str
 {
   const struct mega_tensor *t = &m->tensor[op->arg[a->arg]];
   if (t->rank != a->rank)
-    return err_set(e, ERR_SHAPE, op->at, "operator %.40s: %.40s has %d dimensions, and %s takes %d", op->name, t->name, t->rank, op->layer->name,
+    return err_set(e, ERR_SHAPE, op->at, "operator %.40s: %.40s has %d dimensions, but %s takes %d", op->name, t->name, t->rank, op->layer->name,
                    a->rank);
   for (int d = 0; d < a->rank; d++) {
     const struct mega_dim *x = &a->dim[d];
@@ -110,18 +110,18 @@ static int kinds_fit(const struct mega_model *m, const struct mega_op *op, const
   if (a->out && !mega_kinds[t->kind].flag)
     return err_set(e, ERR_MEGA, op->at, "operator %.40s writes %.40s, which is %s", op->name, t->name, mega_kinds[t->kind].name);
   if (a->stream && t->kind != MEGA_WEIGHTS && t->kind != MEGA_STATE)
-    return err_set(e, ERR_MEGA, op->at, "operator %.40s reads %.40s through the pipeline, which takes weights and state only", op->name, t->name);
+    return err_set(e, ERR_MEGA, op->at, "operator %.40s reads %.40s through the pipeline, which only copies weights and state", op->name, t->name);
   if (!a->out && !a->slots && t->shared) {
-    err_set(e, ERR_MEGA, op->at, "operator %.40s reads %.40s, which is shared, and %s takes no slots", op->name, t->name, op->layer->name);
-    return err_hint(e, "add_slots adds them, and argmax compares them"), USER;
+    err_set(e, ERR_MEGA, op->at, "operator %.40s reads %.40s, which is shared, but %s takes no slots", op->name, t->name, op->layer->name);
+    return err_hint(e, "add_slots adds the slots of all ranks, and argmax compares them"), USER;
   }
   bool any = false;
   for (int d = 0; d < a->rank; d++) any |= a->dim[d].how == MEGA_ANY;
   if (a->decider >= 0 && m->tensor[op->arg[op->spec.access[a->decider].arg]].kind != MEGA_ACTIVATION)
-    return err_set(e, ERR_MEGA, op->at, "operator %.40s: %.40s decides what the pipeline brings, and has to be an activation", op->name,
+    return err_set(e, ERR_MEGA, op->at, "operator %.40s: %.40s selects what the pipeline copies, so it must be an activation", op->name,
                    m->tensor[op->arg[op->spec.access[a->decider].arg]].name);
   if (any && t->kind != MEGA_WEIGHTS)
-    return err_set(e, ERR_MEGA, op->at, "operator %.40s: data decide what it reads of %.40s, which therefore has to be weights", op->name, t->name);
+    return err_set(e, ERR_MEGA, op->at, "operator %.40s: data select what it reads of %.40s, so that must be weights", op->name, t->name);
   return OK;
 }
 
@@ -132,12 +132,12 @@ static int sound(const struct mega_model *m, const struct mega_op *op, struct er
   for (int a = 0; a < op->spec.nargs; a++)
     for (int b = 0; b < op->spec.nargs; b++)
       if (op->arg[a] == op->arg[b] && op->spec.writes[a] && a != b && m->tensor[op->arg[a]].kind != MEGA_ACTIVATION)
-        return err_set(e, ERR_MEGA, op->at, "operator %.40s names %.40s twice, and writes it", op->name, m->tensor[op->arg[a]].name);
+        return err_set(e, ERR_MEGA, op->at, "operator %.40s writes %.40s, which it names twice", op->name, m->tensor[op->arg[a]].name);
   if (!(op->spec.attrs >> MEGA_ATTR_heads & 1)) return OK;
   bool whole = heads >= 1 && kv >= 1 && dim >= 2 && heads < 0x1p16 && dim < 0x1p16 && heads == (int)heads && kv == (int)kv && dim == (int)dim;
   if (whole && (int)heads % (int)kv == 0 && (int)dim % 2 == 0 && heads / kv <= MEGA_MOST_GROUP) return OK;
   err_set(e, ERR_MEGA, op->at, "operator %.40s has heads = %g, kv = %g, dim = %g", op->name, heads, kv, dim);
-  return err_hint(e, "heads is a multiple of kv, at most %d of it, and dim is even", MEGA_MOST_GROUP), USER;
+  return err_hint(e, "heads must be a multiple of kv, at most %d times kv, and dim must be even", MEGA_MOST_GROUP), USER;
 }
 
 // Sets the number of parts of each axis. At most one axis is free. It gets the requested number of tiles divided by the parts of the others.
@@ -153,10 +153,10 @@ static int split_tiles(struct mega_op *op, struct err *e)
   }
   if (!op->tiles) op->tiles = (int)MIN(fixed, MEGA_MOST_TILES + 1);
   if (op->tiles % fixed || (free_axis < 0 && op->tiles != fixed))
-    return err_set(e, ERR_MEGA, op->at, "operator %.40s has %d tiles, and its grid has %lld", op->name, op->tiles, (long long)fixed);
+    return err_set(e, ERR_MEGA, op->at, "operator %.40s has %d tiles, but its grid has %lld", op->name, op->tiles, (long long)fixed);
   if (free_axis >= 0) op->parts[free_axis] = (int)(op->tiles / fixed);
   if (op->tiles > MEGA_MOST_TILES)
-    return err_set(e, ERR_LIMIT, op->at, "operator %.40s has %d tiles, and at most %d fit the schedule", op->name, op->tiles, MEGA_MOST_TILES);
+    return err_set(e, ERR_LIMIT, op->at, "operator %.40s has %d tiles, but the schedule holds at most %d", op->name, op->tiles, MEGA_MOST_TILES);
   return OK;
 }
 
@@ -171,12 +171,12 @@ static int parts_fit(const struct mega_model *m, const struct mega_op *op, const
     bool fixed = op->spec.axis[x->axis].symbol >= 0, same = x->symbol >= 0 && !strcmp(op->spec.symbol[x->symbol], op->spec.axis[x->axis].name);
     int64_t width = (extent + parts - 1) / parts, used = (extent + width - 1) / width;
     if ((fixed && extent % parts) || (same && extent != parts))
-      return err_set(e, ERR_SHAPE, op->at, "operator %.40s: dimension %d of %.40s is %lld, which has no %lld equal parts", op->name, d, t->name,
-                     (long long)extent, (long long)parts);
+      return err_set(e, ERR_SHAPE, op->at, "operator %.40s: dimension %d of %.40s is %lld, which does not have %lld equal parts", op->name, d,
+                     t->name, (long long)extent, (long long)parts);
     if (used == parts) continue;
-    err_set(e, ERR_MEGA, op->at, "operator %.40s: %lld tiles divide dimension %d of %.40s, which is %lld, so that some are empty", op->name,
+    err_set(e, ERR_MEGA, op->at, "operator %.40s: %lld tiles divide dimension %d of %.40s, which is %lld, so some tiles are empty", op->name,
             (long long)parts, d, t->name, (long long)extent);
-    return err_hint(e, "%lld tiles would do", (long long)used), USER;
+    return err_hint(e, "use %lld tiles", (long long)used), USER;
   }
   return OK;
 }
@@ -193,9 +193,9 @@ static int stage_fits(const struct mega_model *m, const struct mega_op *op, cons
     if (!one) bytes *= (t->dim[d] + parts - 1) / parts;
   }
   if (bytes <= m->stage_bytes) return OK;
-  err_set(e, ERR_MEGA, op->at, "operator %.40s: the thinnest piece of %.40s has %lld bytes, and a stage has %d", op->name, t->name, (long long)bytes,
+  err_set(e, ERR_MEGA, op->at, "operator %.40s: the smallest piece of %.40s has %lld bytes, but a stage has %d", op->name, t->name, (long long)bytes,
           m->stage_bytes);
-  return err_hint(e, "more tiles or larger stages would do"), USER;
+  return err_hint(e, "use more tiles or larger stages"), USER;
 }
 
 // Each choice is another expert, and its number must be exact in fp32.
@@ -217,7 +217,7 @@ int mega_op_add(struct mega_model *m, const struct mega_op *given, struct err *e
   char why[160];
   CHECK(mega_spec_read(op.layer, &op.spec, why) == OK);
   if (m->nops == MEGA_MOST_OPS) return err_set(e, ERR_LIMIT, op.at, "a model has at most %d operators", MEGA_MOST_OPS);
-  if (mega_op_find(m, op.name) >= 0) return err_set(e, ERR_DUPLICATE, op.at, "operator %.40s is already there", op.name);
+  if (mega_op_find(m, op.name) >= 0) return err_set(e, ERR_DUPLICATE, op.at, "operator %.40s is already declared", op.name);
   if (op.repeat > MEGA_MOST_LAYERS) return err_set(e, ERR_LIMIT, op.at, "operator %.40s: at most %d layers", op.name, MEGA_MOST_LAYERS);
   TRY(sound(m, &op, e));
   for (int i = 0; i < op.spec.nsizes; i++) {
@@ -248,11 +248,12 @@ static int table_fits(const struct mega_model *m, const struct mega_tensor *t, i
   if (slots < m->rows)
     return err_set(e, ERR_SHAPE, NOWHERE, "a page of %.40s has %lld positions; rows without a request need %d", t->name, (long long)slots, m->rows);
   if (share < 1) {
-    err_set(e, ERR_SHAPE, NOWHERE, "%.40s has %lld pages, and %d rows need one each besides the first", t->name, (long long)pages, m->rows);
-    return err_hint(e, "%d pages would do", m->rows + 1), USER;
+    err_set(e, ERR_SHAPE, NOWHERE, "%.40s has %lld pages, but %d rows need one each besides the first page", t->name, (long long)pages, m->rows);
+    return err_hint(e, "use at least %d pages", m->rows + 1), USER;
   }
   if (m->context + 2 <= share * slots) return OK;
-  return err_set(e, ERR_SHAPE, NOWHERE, "%.40s has %lld positions for each of %d rows; the context is %lld, and two steps are proved", t->name,
+  return err_set(e, ERR_SHAPE, NOWHERE,
+                 "%.40s has %lld positions for each of %d rows; a context of %lld and two more steps, which are proved, do not fit", t->name,
                  (long long)(share * slots), m->rows, (long long)m->context);
 }
 
@@ -270,8 +271,8 @@ static int cache_fits(const struct mega_model *m, const struct mega_op *op, cons
       return err_set(e, ERR_SHAPE, op->at, "%.40s has %lld pages, which %d rows do not divide", t->name, (long long)t->dim[d], m->rows);
     int64_t room = t->dim[d] / m->rows * slots;
     if (m->context + 2 > room)
-      return err_set(e, ERR_SHAPE, op->at, "%.40s has room for %lld positions of a row; the context is %lld, and two steps are proved", t->name,
-                     (long long)room, (long long)m->context);
+      return err_set(e, ERR_SHAPE, op->at, "%.40s has %lld positions for a row; a context of %lld and two more steps, which are proved, do not fit",
+                     t->name, (long long)room, (long long)m->context);
   }
   return OK;
 }
@@ -285,7 +286,7 @@ int mega_model_check(const struct mega_model *m, struct err *e)
     const struct mega_op *op = &m->op[i];
     bool goes_on = i && m->op[i - 1].repeat && op->repeat;
     if (goes_on && m->op[i - 1].repeat != op->repeat)
-      return err_set(e, ERR_MEGA, op->at, "operator %.40s runs %d times, and the one before it %d times", op->name, op->repeat, m->op[i - 1].repeat);
+      return err_set(e, ERR_MEGA, op->at, "operator %.40s runs %d times, but the one before it %d times", op->name, op->repeat, m->op[i - 1].repeat);
     run += op->repeat && !goes_on;
     if (run > 1) return err_set(e, ERR_MEGA, op->at, "operator %.40s begins a second group of layers; one is supported", op->name);
     for (int a = 0; a < op->spec.naccess; a++) TRY(cache_fits(m, op, &op->spec.access[a], e));

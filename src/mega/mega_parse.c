@@ -25,7 +25,7 @@ static int unexpected(struct mega_text *x, const char *wanted)
   char found[64];
   lex_text(found, &x->t);
   if (x->t.kind == TOK_BAD) return err_set(x->e, ERR_SYNTAX, x->t.at, "%s %s", found, x->t.why);
-  err_set(x->e, ERR_SYNTAX, x->t.at, "%s stands where %s was expected", found, wanted);
+  err_set(x->e, ERR_SYNTAX, x->t.at, "expected %s, found %s", wanted, found);
   return err_hint(x->e, "docs/mega.md has the grammar"), USER;
 }
 
@@ -47,7 +47,7 @@ static int integer(struct mega_text *x, int64_t lo, int64_t hi, int64_t *out)
   if (x->t.kind != TOK_NUMBER) return unexpected(x, "an integer");
   *out = x->t.number.whole;
   if (x->t.number.lost != WHOLE || *out < lo || *out > hi)
-    return err_set(x->e, ERR_EXTENT, x->t.at, "%.*s is no integer from %lld to %lld", MIN(x->t.n, 40), x->t.p, (long long)lo, (long long)hi);
+    return err_set(x->e, ERR_EXTENT, x->t.at, "%.*s is not an integer from %lld to %lld", MIN(x->t.n, 40), x->t.p, (long long)lo, (long long)hi);
   return next(x), OK;
 }
 
@@ -93,7 +93,7 @@ static int like(struct mega_text *x, struct mega_tensor *t)
   const struct mega_tensor *of = t->like ? &x->m->tensor[t->like - 1] : NULL;
   if (of && of->rank == t->rank && !memcmp(of->dim, whole.dim, sizeof of->dim) && of->type == t->type && of->kind == t->kind && !of->shard.n)
     return OK;
-  return err_set(x->e, ERR_MEGA, at, "%.40s is no whole tensor that this could be the part of", id);
+  return err_set(x->e, ERR_MEGA, at, "%.40s is not a tensor that this tensor can be a part of", id);
 }
 
 static int tensor(struct mega_text *x, const char *id, struct loc at)
@@ -102,7 +102,7 @@ static int tensor(struct mega_text *x, const char *id, struct loc at)
   const char *type, *kind;
   struct loc where;
   TRY(name(x, "a type", &type, &where));
-  if ((t.type = mega_type_find(type)) < 0) return err_set(x->e, ERR_DTYPE, where, "%.40s is no type of tensors", type);
+  if ((t.type = mega_type_find(type)) < 0) return err_set(x->e, ERR_DTYPE, where, "%.40s is not a type of tensors", type);
   TRY(expect(x, '[', "`[`"));
   do {
     if (t.rank == MEGA_DIMS) return err_set(x->e, ERR_LIMIT, x->t.at, "a tensor has at most %d dimensions", MEGA_DIMS);
@@ -114,8 +114,9 @@ static int tensor(struct mega_text *x, const char *id, struct loc at)
   int k = 0;
   for (; k < MEGA_KINDS && strcmp(mega_kinds[k].name, kind); k++) near_try(&near, mega_kinds[k].name);
   if (k == MEGA_KINDS) {
-    err_set(x->e, ERR_NAME, where, "%.40s is no kind of tensor", kind);
-    return err_hint(x->e, near.best ? "did you mean %s?" : "there are input, weights, state, activation and output%s", near.best ? near.best : ""),
+    err_set(x->e, ERR_NAME, where, "%.40s is not a kind of tensor", kind);
+    return err_hint(x->e, near.best ? "did you mean %s?" : "the kinds are input, weights, state, activation and output%s",
+                    near.best ? near.best : ""),
            USER;
   }
   t.kind = (enum mega_kind)k;
@@ -181,7 +182,7 @@ static int after(struct mega_text *x, struct mega_op *op, int *cap)
     struct loc at;
     TRY(name(x, "a kind of event", &kind, &at));
     for (a.kind = 0; a.kind < MEGA_SIGNALS && strcmp(mega_signals[a.kind].name, kind);) a.kind++;
-    if (a.kind == MEGA_SIGNALS) return err_set(x->e, ERR_NAME, at, "%.40s is no kind of event; there are counter, flag and tagged", kind);
+    if (a.kind == MEGA_SIGNALS) return err_set(x->e, ERR_NAME, at, "%.40s is not a kind of event; the kinds are counter, flag and tagged", kind);
   }
   PUSH(x->mem, op->after, op->nafter, *cap) = a;
   return OK;
@@ -229,7 +230,8 @@ static int operator_of(struct mega_text *x)
   TRY(expect(x, '{', "`{`"));
   TRY(layer_of(x, &op, &spec));
   for (lines(x); !take(x, '}'); lines(x)) TRY(clause(x, &op, &spec, given, &cap));
-  if (!given[0] || !given[1]) return err_set(x->e, ERR_MEGA, op.at, "operator %.40s says not what it %s", op.name, given[0] ? "writes" : "reads");
+  if (!given[0] || !given[1])
+    return err_set(x->e, ERR_MEGA, op.at, "operator %.40s does not say which tensors it %s", op.name, given[0] ? "writes" : "reads");
   for (int a = 0; a < MEGA_ATTR_COUNT; a++)
     if (spec.attrs >> a & 1 && a < MEGA_ATTR_rope_factor && !(op.attr[a] > 0))
       return err_set(x->e, ERR_ATTRIBUTE, op.at, "operator %.40s: layer %s needs %s", op.name, op.layer->name, mega_attr_names[a]);
@@ -267,7 +269,7 @@ static int header(struct mega_text *x)
 static int world(struct mega_text *x)
 {
   struct loc at = x->t.at;
-  if (x->m->ntensors) return err_set(x->e, ERR_MEGA, at, "the world stands before all tensors");
+  if (x->m->ntensors) return err_set(x->e, ERR_MEGA, at, "`world` must come before all tensors");
   TRY(small(x, 1, MEGA_MOST_WORLD, &x->m->world));
   return OK;
 }
@@ -303,8 +305,8 @@ int mega_parse(struct arena *mem, const char *text, size_t n, const char *file, 
   if (s->workers > MEGA_MOST_WORKERS) return err_set(e, ERR_OPTION, NOWHERE, "--workers is %d; 1 to %d are supported", s->workers, MEGA_MOST_WORKERS);
   if (s->workers) x.m->workers = s->workers;
   if (s->world && s->world != x.m->world) {
-    err_set(e, ERR_OPTION, NOWHERE, "--world is %d, and the text is of a world of %d", s->world, x.m->world);
-    return err_hint(e, "extents of a text are those of one rank; a configuration can be split"), USER;
+    err_set(e, ERR_OPTION, NOWHERE, "--world is %d, but the text is for a world of %d", s->world, x.m->world);
+    return err_hint(e, "a text has the extents of one rank; --world can only split a configuration"), USER;
   }
   if (s->stages) x.m->stages = s->stages;
   *out = x.m;

@@ -134,7 +134,7 @@ static int reads_written(const struct mega_plan *p, struct err *e)
       int w = mega_read_write(p, n, op->arg[x->arg], &back);
       if (w >= 0 && !back) continue;
       err_set(e, ERR_MEGA, op->at, "operator %.40s reads %.40s before any operator writes it", op->name, t->name);
-      return err_hint(e, "the tensor is %s, which does not outlive a step; state does", mega_kinds[t->kind].name), USER;
+      return err_hint(e, "the tensor is of kind %s, which only lives within a step; state lives from step to step", mega_kinds[t->kind].name), USER;
     }
   }
   return OK;

@@ -168,7 +168,7 @@ static int answer_of(struct mega_running *ranks, const struct mega_started *s, i
     out->hung |= a->hung;
     for (int i = 0; i < out->steps * p->m->rows && out->tokens && !*out->record; i++)
       if (a->tokens[i] != out->tokens[i])
-        snprintf(out->record, sizeof out->record, "rank %d has another token than rank 0 in step %d", k, i / p->m->rows);
+        snprintf(out->record, sizeof out->record, "rank %d has a different token than rank 0 in step %d", k, i / p->m->rows);
   }
   if (out->hung) choose_record(s, n, out);
   if (!*out->record) return OK;

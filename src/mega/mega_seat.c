@@ -84,19 +84,20 @@ static int seat_fits(const struct mega_model *m, const struct mega_seat *seat, i
 {
   const struct mega_seat *s = &seat[row];
   int64_t slots, pages = mega_pages_of(m, &slots);
-  if (s->position < 0 || s->position >= MEGA_MOST_NUMBER) return bad_row(s, row, "positions are from 0 on, below", MEGA_MOST_NUMBER, e);
+  if (s->position < 0 || s->position >= MEGA_MOST_NUMBER) return bad_row(s, row, "positions must be at least 0 and below", MEGA_MOST_NUMBER, e);
   if (s->past < 0 || s->before < 0 || s->before > row || s->past + s->before != s->position)
-    return bad_row(s, row, "rows of its request before it in this step:", s->before, e);
+    return bad_row(s, row, "earlier rows of its request in this step:", s->before, e);
   for (int i = 1; i <= s->before; i++)
     if (!seat[row - i].live || seat[row - i].pages != s->pages || seat[row - i].position != s->position - i)
-      return bad_row(s, row, "the row before it does not have the position before, but", (long long)seat[row - i].position, e);
-  if (steps > 1 && (s->before || !s->moves)) return bad_row(s, row, "a prompt's rows take one step a launch; steps:", steps, e);
+      return bad_row(s, row, "the row before it must have the previous position, but has", (long long)seat[row - i].position, e);
+  if (steps > 1 && (s->before || !s->moves)) return bad_row(s, row, "a launch with rows of a prompt must run one step, but steps is", steps, e);
   if (s->position + steps > npages * slots) {
-    bad_row(s, row, "its request has pages for so many positions:", (long long)(npages * slots), e);
-    return err_hint(e, "give it another page before the step that needs it"), USER;
+    bad_row(s, row, "the pages of its request only hold positions below", (long long)(npages * slots), e);
+    return err_hint(e, "give the request another page before the step that needs it"), USER;
   }
   for (int i = 0; i < npages; i++)
-    if (s->pages[i] < 1 || s->pages[i] >= pages) return bad_row(s, row, "its page table has a page outside of 1 to the last:", s->pages[i], e);
+    if (s->pages[i] < 1 || s->pages[i] >= pages)
+      return bad_row(s, row, "its page table has a page that does not exist or is reserved:", s->pages[i], e);
   return OK;
 }
 
@@ -110,7 +111,7 @@ static int writes_apart(const struct mega_model *m, const struct mega_seat *seat
     for (int r = 0; r < m->rows; r++)
       for (int k = 0; k < pages[r] && seat[r].live; k++) {
         bool own = seat[r].pages == s->pages && k == i && (r == row || seat[r].past == s->past);
-        if (seat[r].pages[k] == s->pages[i] && !own) return bad_row(s, row, "another row has the page that it writes:", s->pages[i], e);
+        if (seat[r].pages[k] == s->pages[i] && !own) return bad_row(s, row, "another row has the page that this row writes:", s->pages[i], e);
       }
   return OK;
 }
@@ -120,7 +121,7 @@ static int requests_apart(const struct mega_seat *seat, int row, struct err *e)
 {
   for (int r = 0; r < row; r++)
     if (seat[r].live && seat[r].position == seat[row].position && seat[r].pages == seat[row].pages)
-      return bad_row(&seat[row], row, "the same position of the request is that of row", r, e);
+      return bad_row(&seat[row], row, "it has the same position of the request as row", r, e);
   return OK;
 }
 

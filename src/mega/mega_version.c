@@ -91,9 +91,8 @@ static int add_remote_reuse(struct mega_choosing *c, const struct mega_overwritt
   }
   char name[80];
   mega_node_name(p, x->writer, name);
-  err_set(e, ERR_MEGA, NOWHERE, "%s overwrites %.40s on other ranks, and no exchange between says that they have read it", name,
-          p->m->tensor[tensor].name);
-  return err_hint(e, "more versions of the tensor"), USER;
+  err_set(e, ERR_MEGA, NOWHERE, "%s overwrites %.40s on other ranks, but no exchange orders this after their reads", name, p->m->tensor[tensor].name);
+  return err_hint(e, "use more versions of the tensor"), USER;
 }
 
 static void lower_versions(struct mega_choosing *c, bool *stuck)
@@ -158,7 +157,7 @@ static int too_many(const struct mega_plan *p, struct err *e)
   for (int t = 0; t < p->m->ntensors; t++) {
     const struct mega_tensor *x = &p->m->tensor[t];
     if (x->versions > MAX(p->held[t].nwrites, 1))
-      return err_set(e, ERR_MEGA, NOWHERE, "%.40s has %d versions, and a step writes it %d times", x->name, x->versions, p->held[t].nwrites);
+      return err_set(e, ERR_MEGA, NOWHERE, "%.40s has %d versions, but a step writes it %d times", x->name, x->versions, p->held[t].nwrites);
   }
   return OK;
 }
@@ -233,7 +232,7 @@ int mega_after_check(const struct mega_plan *p, struct err *e)
       if (found) continue;
       err_set(e, ERR_MEGA, a->at, "operator %.40s does not wait for %.40s%s%s: no such event is derived", p->m->op[o].name, a->op,
               a->kind < 0 ? "" : " by a ", a->kind < 0 ? "" : mega_signals[a->kind].name);
-      return err_hint(e, "`mica mega plan --dump events` lists those that are"), USER;
+      return err_hint(e, "`mica mega plan --dump events` lists the derived events"), USER;
     }
   return OK;
 }

@@ -132,7 +132,7 @@ static void rewritten(struct mega_thread *t, const struct mega_tensor *of, uint3
 {
   char name[80];
   mega_node_name(t->run->p, t->node, name);
-  mega_stop(t, false, "worker %d in step %d at %s tile %d read %s of epoch %u, and wanted epoch %u: a version was rewritten too early", t->worker,
+  mega_stop(t, false, "worker %d in step %d at %s tile %d read %s of epoch %u, but wanted epoch %u: a version was rewritten too early", t->worker,
             t->step, name, t->tile, of->name, is, epoch);
 }
 

@@ -10,7 +10,7 @@ static bool event_sound(struct mega_proving *v, int e)
   for (int i = 0; i < ev->nspans; i++)
     fine &= ev->span[i].lo >= (i ? ev->span[i - 1].hi : 0) && ev->span[i].lo < ev->span[i].hi && ev->span[i].hi <= tiles;
   if (!fine)
-    mega_fault_add(p, v->out, MEGA_CHECK_COUNTS, tiles ? ev->node : -1, -1, e, "the tiles that publish it are not tiles of the node, ascending");
+    mega_fault_add(p, v->out, MEGA_CHECK_COUNTS, tiles ? ev->node : -1, -1, e, "the tiles that publish it are not ascending tiles of the node");
   return fine;
 }
 
@@ -34,12 +34,12 @@ int mega_prove_counts(struct mega_proving *v, struct err *err)
     if (!event_sound(v, e)) continue;
     int ranks = ev->reuse ? 1 : mega_slots(p->m, &p->m->tensor[ev->tensor]);
     if (ev->ranks != ranks)
-      mega_fault_add(p, v->out, MEGA_CHECK_COUNTS, ev->node, -1, e, "is awaited of %d ranks, and %d publish it", ev->ranks, ranks);
+      mega_fault_add(p, v->out, MEGA_CHECK_COUNTS, ev->node, -1, e, "it is awaited from %d ranks, but %d publish it", ev->ranks, ranks);
     int64_t published = mega_event_count(p, ev);
     if (published != ev->count)
-      mega_fault_add(p, v->out, MEGA_CHECK_COUNTS, ev->node, -1, e, "%lld are awaited in each step, and %lld are published", (long long)ev->count,
+      mega_fault_add(p, v->out, MEGA_CHECK_COUNTS, ev->node, -1, e, "each step awaits %lld signals, but %lld are published", (long long)ev->count,
                      (long long)published);
-    if (!awaited[e]) mega_fault_add(p, v->out, MEGA_CHECK_COUNTS, ev->node, -1, e, "nobody waits for it");
+    if (!awaited[e]) mega_fault_add(p, v->out, MEGA_CHECK_COUNTS, ev->node, -1, e, "no tile waits for it");
   }
   return OK;
 }
@@ -71,14 +71,14 @@ int mega_prove_epochs(struct mega_proving *v, struct err *err)
     const struct mega_held *h = &p->held[ev->tensor];
     v->out->looked[MEGA_CHECK_EPOCHS]++;
     if (x->back != expected_back(p, x))
-      mega_fault_add(p, v->out, MEGA_CHECK_EPOCHS, x->node, x->lo, x->event, "waits for its epoch of %d steps before, and it is of %d", x->back,
-                     expected_back(p, x));
+      mega_fault_add(p, v->out, MEGA_CHECK_EPOCHS, x->node, x->lo, x->event, "waits for the epoch of %d steps before, but must wait for that of %d",
+                     x->back, expected_back(p, x));
     if (ev->reuse) continue;
     if (!reads_tensor(mega_op_of(p, x->node), ev->tensor))
       mega_fault_add(p, v->out, MEGA_CHECK_EPOCHS, x->node, x->lo, x->event, "waits for %s, which it does not read", p->m->tensor[ev->tensor].name);
     bool known = x->write >= 0 && x->write < h->nwrites;
     if (!known || h->write[x->write] != ev->node)
-      mega_fault_add(p, v->out, MEGA_CHECK_EPOCHS, x->node, x->lo, x->event, "wants write %d of %s, which is not the one that the event follows",
+      mega_fault_add(p, v->out, MEGA_CHECK_EPOCHS, x->node, x->lo, x->event, "waits for write %d of %s, but the event follows another write",
                      x->write, p->m->tensor[ev->tensor].name);
   }
   return OK;

@@ -80,7 +80,7 @@ static void check_source(struct mega_ordering *o, const struct mega_span *s, int
     char name[80];
     if (lo >= hi || w == o->worker || mega_over(o->known.of[MEGA_ALL], w, instance)) continue;
     mega_node_name(p, writer, name);
-    mega_fault_add(p, o->v->out, MEGA_CHECK_ORDER, o->node, o->tile, -1, "reads %s, which tile %d of %s writes, and no event says that it has",
+    mega_fault_add(p, o->v->out, MEGA_CHECK_ORDER, o->node, o->tile, -1, "reads %s, but no event orders this after tile %d of %s writes it",
                    p->m->tensor[o->tensor].name, lo, name);
     return;
   }
@@ -131,7 +131,7 @@ static void check_decider(struct mega_ordering *o, int access, struct mega_regio
     if (producer_waited(o, &s->span[i], writer, back)) continue;
     mega_node_name(p, writer, name);
     mega_fault_add(p, o->v->out, MEGA_CHECK_ORDER, o->node, o->tile, -1,
-                   "the pipeline may ask for %s before tile %d of %s has written %s, which decides",
+                   "the pipeline may request %s before tile %d of %s has written %s, which selects the elements",
                    p->m->tensor[op->arg[op->spec.access[access].arg]].name, s->span[i].lo, name, p->m->tensor[o->tensor].name);
     return;
   }
@@ -153,7 +153,7 @@ static void check_state(struct mega_ordering *o, const struct mega_box *b)
   o->v->out->looked[MEGA_CHECK_ORDER]++;
   if (!t) return;
   mega_node_name(p, t->instance % p->nnodes, name);
-  mega_fault_add(p, o->v->out, MEGA_CHECK_ORDER, o->node, o->tile, -1, "reads %s, which tile %d of %s writes, and no event says that it has",
+  mega_fault_add(p, o->v->out, MEGA_CHECK_ORDER, o->node, o->tile, -1, "reads %s, but no event orders this after tile %d of %s writes it",
                  p->m->tensor[o->tensor].name, t->tile, name);
 }
 

@@ -31,7 +31,7 @@ static void fault(struct mega_reusing *u, const char *what, int node, int tile, 
   if (!u->v->out->nfaults) u->first = (struct mega_overwritten){u->node, node, remote};
   mega_node_name(u->v->p, node, name);
   mega_fault_add(u->v->p, u->v->out, MEGA_CHECK_REUSE, u->node, u->tile, -1,
-                 "overwrites %s, which tile %d of %s %s%s, and no chain of events says that it has", u->v->p->m->tensor[u->tensor].name, tile, name,
+                 "overwrites %s, but no chain of events orders this after tile %d of %s %s it%s", u->v->p->m->tensor[u->tensor].name, tile, name,
                  what, remote ? " on another rank" : "");
 }
 

@@ -7,9 +7,9 @@ static void pipeline_has_all(struct mega_proving *v)
   bool *has = NEWS(v->mem, bool, p->nnodes);
   for (int i = 0; i < p->nnodes; i++) {
     if (p->pipe[i] < 0 || p->pipe[i] >= p->nnodes)
-      mega_fault_add(p, v->out, MEGA_CHECK_SCHEDULE, -1, -1, -1, "the pipeline is filled for node %d of %d", p->pipe[i], p->nnodes);
+      mega_fault_add(p, v->out, MEGA_CHECK_SCHEDULE, -1, -1, -1, "the pipeline order names node %d of %d", p->pipe[i], p->nnodes);
     else if (has[p->pipe[i]])
-      mega_fault_add(p, v->out, MEGA_CHECK_SCHEDULE, p->pipe[i], -1, -1, "the pipeline is filled for it twice");
+      mega_fault_add(p, v->out, MEGA_CHECK_SCHEDULE, p->pipe[i], -1, -1, "the pipeline order names it twice");
     else
       has[p->pipe[i]] = true;
   }
@@ -21,12 +21,13 @@ int mega_prove_schedule(struct mega_proving *v, struct err *e)
   struct mega_node *wanted = NEWS(v->mem, struct mega_node, mega_nodes_make(p->m, NULL));
   (void)e;
   if (mega_nodes_make(p->m, wanted) != p->nnodes)
-    return mega_fault_add(p, v->out, MEGA_CHECK_SCHEDULE, -1, -1, -1, "a step has %d nodes, and the plan %d", mega_nodes_make(p->m, NULL), p->nnodes),
+    return mega_fault_add(p, v->out, MEGA_CHECK_SCHEDULE, -1, -1, -1, "a step has %d nodes, but the plan has %d", mega_nodes_make(p->m, NULL),
+                          p->nnodes),
            OK;
   pipeline_has_all(v);
   for (int n = 0; n < p->nnodes; n++) {
     if (p->node[n].op != wanted[n].op || p->node[n].layer != wanted[n].layer)
-      mega_fault_add(p, v->out, MEGA_CHECK_SCHEDULE, n, -1, -1, "stands where the sequential program has %s[%d]", p->m->op[wanted[n].op].name,
+      mega_fault_add(p, v->out, MEGA_CHECK_SCHEDULE, n, -1, -1, "is in the place of %s[%d] of the sequential program", p->m->op[wanted[n].op].name,
                      wanted[n].layer);
     int tiles = mega_op_of(p, n)->tiles;
     int *runs = NEWS(v->mem, int, tiles);

@@ -23,7 +23,8 @@ static void one_order(struct mega_proving *v, int rank)
   for (int i = 0; i < w->n; i++) {
     if (w->order[rank][i] < w->n) times[w->order[rank][i]]++;
     if (w->order[rank][i] == w->order[0][i]) continue;
-    FAULT(-1, "rank %d adds the slot of rank %d as number %d, and rank 0 that of rank %d: other bits", rank, w->order[rank][i], i, w->order[0][i]);
+    FAULT(-1, "rank %d adds the slot of rank %d as number %d, but rank 0 adds that of rank %d there, so results differ", rank, w->order[rank][i], i,
+          w->order[0][i]);
     return;
   }
   for (int r = 0; r < w->n; r++)
@@ -44,11 +45,11 @@ static void all_arrives(struct mega_proving *v, int tensor)
 {
   const struct mega_plan *p = v->p;
   const struct mega_held *h = &p->held[tensor];
-  if (!h->tagged) FAULT(h->nwrites ? h->write[0] : -1, "%s is shared, and its words have no epochs", p->m->tensor[tensor].name);
+  if (!h->tagged) FAULT(h->nwrites ? h->write[0] : -1, "%s is shared, but its words have no epochs", p->m->tensor[tensor].name);
   for (int w = 0; w < h->nwrites; w++)
     for (int t = 0; t < mega_op_of(p, h->write[w])->tiles; t++, v->out->looked[MEGA_CHECK_WORLD]++)
       if (!awaited(p, tensor, h->write[w], t))
-        mega_fault_add(p, v->out, MEGA_CHECK_WORLD, h->write[w], t, -1, "writes %s on all ranks, and none waits for it", p->m->tensor[tensor].name);
+        mega_fault_add(p, v->out, MEGA_CHECK_WORLD, h->write[w], t, -1, "writes %s on all ranks, but none waits for it", p->m->tensor[tensor].name);
 }
 
 int mega_prove_world(struct mega_proving *v, struct err *e)

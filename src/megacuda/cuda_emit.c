@@ -48,8 +48,8 @@ static int check(const struct mega_plan *p, struct err *e)
     bool number = !strcmp(type, "f32"), weights = number || !strcmp(type, "bf16"), token = !strcmp(type, "i32");
     bool fine = x->kind == MEGA_WEIGHTS ? weights : x->kind == MEGA_STATE ? weights || token : number || token;
     if (fine) continue;
-    err_set(e, ERR_MEGA, NOWHERE, "%.40s is %s, which CUDA bodies do not take", x->name, type);
-    return err_hint(e, "weights and caches are bf16 or f32; activations are f32"), USER;
+    err_set(e, ERR_MEGA, NOWHERE, "%.40s is %s, which CUDA bodies do not support", x->name, type);
+    return err_hint(e, "weights and caches must be bf16 or f32, activations f32"), USER;
   }
   return OK;
 }
@@ -104,8 +104,9 @@ int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct m
   int64_t left = MEGACUDA_SHARED - beside_stages(p, g, &m);
   *stages = (int)MIN(p->m->stages, left / (m.stage_room + 2 * 8));
   if (*stages >= 2) return OK;
-  err_set(e, ERR_MEGA, NOWHERE, "%s: %lld bytes of shared memory are left for stages of %lld", p->m->name, (long long)left, (long long)m.stage_room);
-  return err_hint(e, "fewer rows, or smaller stages in a text of the model: `pipeline N x BYTES`"), NO;
+  err_set(e, ERR_MEGA, NOWHERE, "%s: only %lld bytes of shared memory are left for stages of %lld bytes", p->m->name, (long long)left,
+          (long long)m.stage_room);
+  return err_hint(e, "use fewer rows, or smaller stages in a text of the model: `pipeline N x BYTES`"), NO;
 }
 
 static const char head[] =

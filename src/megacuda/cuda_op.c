@@ -222,8 +222,9 @@ int megacuda_tensor(struct arena *mem, const struct mega_plan *p, int tensor, in
   int64_t row = 1, all = mega_elements(t), group = h->word_group;
   for (int d = 1; d < t->rank; d++) row *= t->dim[d];
   if (h->tagged && h->word_bytes != 16)
-    return err_set(e, ERR_MEGA, NOWHERE, "words of %.40s have %d bytes; CUDA has words of 16", t->name, h->word_bytes);
-  if (mega_types[t->type].bits < 16) return err_set(e, ERR_MEGA, NOWHERE, "%.40s is %s, which has no CUDA", t->name, mega_types[t->type].name);
+    return err_set(e, ERR_MEGA, NOWHERE, "words of %.40s have %d bytes; CUDA bodies need 16", t->name, h->word_bytes);
+  if (mega_types[t->type].bits < 16)
+    return err_set(e, ERR_MEGA, NOWHERE, "%.40s is %s, which CUDA bodies do not support", t->name, mega_types[t->type].name);
   bool table = t->kind == MEGA_WEIGHTS;
   str_add(out, "struct t_%s {\n  typedef %s type;\n", t->name, !strcmp(mega_types[t->type].name, "i32") ? "int" : mega_types[t->type].name);
   str_add(out,
@@ -255,12 +256,12 @@ static int stream_of(struct arena *mem, const struct mega_plan *p, const struct 
   for (int tile = 1; tile < s->tiles - 1; tile++) {
     struct tile_shape x = shape_of(mem, p, op, access, tile, s->cut);
     if (x.columns != s->full.columns || x.width != s->full.width)
-      return err_set(e, ERR_MEGA, op->at, "operator %.40s: work tile %d is narrower than the first, and not the last", op->name, tile);
+      return err_set(e, ERR_MEGA, op->at, "operator %.40s: work tile %d is narrower than the first, but only the last may be", op->name, tile);
   }
   if (s->choices > 1 && (s->k % MIN(s->k, s->full.width) || s->k % MIN(s->k, s->last.width))) {
-    err_set(e, ERR_MEGA, op->at, "operator %.40s: %lld rows of an expert's weights are no whole number of pieces of %lld", op->name, (long long)s->k,
+    err_set(e, ERR_MEGA, op->at, "operator %.40s: %lld rows of an expert's weights are not a multiple of pieces of %lld", op->name, (long long)s->k,
             (long long)s->full.width);
-    return err_hint(e, "more tiles make longer pieces"), USER;
+    return err_hint(e, "use more tiles, which makes pieces longer"), USER;
   }
   return OK;
 }
@@ -331,7 +332,7 @@ static int paged(const struct mega_plan *p, const struct mega_op *op, int access
   const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
   int64_t dim = t->dim[5], bytes = mega_bytes(t->type), lanes = dim * bytes / 16, most = p->m->stage_bytes / (2 * dim * bytes);
   if (dim * bytes % 16 || lanes > 32 || lanes & (lanes - 1))
-    return err_set(e, ERR_MEGA, op->at, "operator %.40s: a head has %lld bytes; CUDA takes 16, 32, 64, 128, 256 or 512", op->name,
+    return err_set(e, ERR_MEGA, op->at, "operator %.40s: a head has %lld bytes; supported are 16, 32, 64, 128, 256 and 512", op->name,
                    (long long)(dim * bytes));
   str_add(out, "  static constexpr int PAGES = %lld, FIRST_PAGE = %d, ROW_PAGES = %lld, HEADS = %lld, SLOTS = %lld, DIM = %lld, WIDTH = %lld;\n",
           (long long)t->dim[1], mega_paged(p->m, op, true), (long long)((t->dim[1] - mega_paged(p->m, op, true)) / p->m->rows), (long long)t->dim[2],

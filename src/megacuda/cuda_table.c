@@ -23,7 +23,7 @@ static int write_of(const struct mega_plan *p, int node, int access, int *write,
     if (x->node == node && p->event[x->event].kind == MEGA_TAGGED && p->event[x->event].tensor == tensor) return *write = x->write, OK;
   }
   mega_node_name(p, node, name);
-  return err_set(e, ERR_MEGA, op->at, "%s reads %s, and the plan has no event for it", name, p->m->tensor[tensor].name);
+  return err_set(e, ERR_MEGA, op->at, "%s reads %s, but the plan has no event for it", name, p->m->tensor[tensor].name);
 }
 
 // Each iteration of a loop over layers writes a tensor equally often. So the number of a write is linear in the layer. Layer 0 is an exception: it may
@@ -212,7 +212,7 @@ static int check_rows(const struct mega_plan *p, struct err *e)
 int megacuda_tables(struct arena *mem, const struct mega_plan *p, struct str *out, struct err *e)
 {
   for (int n = 0; n < p->nnodes; n++)
-    if (p->pipe[n] != n) return err_set(e, ERR_MEGA, NOWHERE, "the pipeline is filled in another order than the nodes run");
+    if (p->pipe[n] != n) return err_set(e, ERR_MEGA, NOWHERE, "the pipeline order differs from the order of the nodes");
   TRY(check_rows(p, e));
   print_nodes(p, out), print_shares(p, out), print_events(p, out), print_tensors(p, out), print_written(p, out), print_faults(out),
       print_filled(mem, p, out);

@@ -40,7 +40,7 @@ static int no_suffix(struct reader *r, const char *all)
   struct tile_nearest near = tile_nearest(r->t.kind == TILE_WORD ? read_text(r, &r->t) : "");
   for (size_t i = 0; i < COUNT(words); i++)
     if (strstr(all, words[i])) tile_nearest_try(&near, words[i]);
-  int s = err_set(r->e, ERR_TILE, r->t.at, "%s stands where one of %s is expected", tile_token_text(text, &r->t), all);
+  int s = err_set(r->e, ERR_TILE, r->t.at, "expected one of %s, found %s", all, tile_token_text(text, &r->t));
   if (near.best) err_hint(r->e, "did you mean `%s`?", near.best);
   return s;
 }

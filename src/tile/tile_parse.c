@@ -24,7 +24,7 @@ int read_unexpected(struct reader *r, const char *wanted)
   char text[64];
   tile_token_text(text, &r->t);
   if (r->t.kind == TILE_BAD) return err_set(r->e, ERR_TILE, r->t.at, "%s %s", text, r->t.why);
-  int s = err_set(r->e, ERR_TILE, r->t.at, "%s stands where %s is expected", text, wanted);
+  int s = err_set(r->e, ERR_TILE, r->t.at, "expected %s, found %s", wanted, text);
   if (r->t.kind == ';') err_hint(r->e, "statements follow one another without `;`");
   return s;
 }
@@ -137,7 +137,7 @@ static int param(struct reader *r)
     READ(read_expect(r, '.', "`..`"));
     READ(read_number(r, lo, TILE_SIZE_MOST, "the largest value", &hi));
   }
-  if (read_word(r, "multiple")) READ(read_number(r, 1, INT32_MAX, "what divides the parameter", &multiple));
+  if (read_word(r, "multiple")) READ(read_number(r, 1, INT32_MAX, "the divisor of the parameter", &multiple));
   for (int i = 0; i < n; i++) {
     ex var;
     setting(r, &name[i]); // set at launch

@@ -31,7 +31,7 @@ sed '/"num_hidden_layers"/s/48/2/' $e/qwen3_30b_a3b.json >"$work/c.json"
 expect 0 'gate_up .*rmsnorm_experts_gate_up +2 .* 768 .*100.7 MB  o .tagged., choose .tagged.' plan "$work/c.json"
 expect 0 'attend .*qknorm_served_attention' plan $e/tiny_qwen3.json --rows 2 --pages 5
 expect 2 '4 rows need one each besides the first' plan $e/tiny_llama.json --rows 4 --pages 4
-expect 2 'the context is 63' plan $e/tiny_llama.json --rows 4 --pages 8 --context 63
+expect 2 'a context of 63' plan $e/tiny_llama.json --rows 4 --pages 8 --context 63
 expect 2 'from 1 to 1000000, not 2000000' plan $e/tiny_llama.json --pages 2000000
 [ -e /dev/nvidiactl ] || expect 3 'no GPU to run on' run $e/tiny_llama.json --gpu
 expect 2 'there are plan, check, prove, run and emit' proof $e/mlp.mega
@@ -47,19 +47,19 @@ config() {
 config 's/"hidden_size": 32,/"hidden_siz": 32, "extra": 1,/'
 expect 2 'lacks hidden_size' plan "$work/c.json"
 config 's/"hidden_size": 32,/"hidden_size": 32, "one": 1, "two": 2,/'
-expect 2 'not known: one, two' plan "$work/c.json"
+expect 2 'unknown: one, two' plan "$work/c.json"
 config 's/"llama"/"gpt2"/'
 expect 2 'model_type is gpt2' plan "$work/c.json"
 config 's/"silu"/"gelu"/'
 expect 2 'hidden_act is gelu' plan "$work/c.json"
 config 's/"num_key_value_heads": 2/"num_key_value_heads": 3/'
-expect 2 'not divided by 3' plan "$work/c.json"
+expect 2 'not a multiple of 3' plan "$work/c.json"
 config 's/"head_dim": 8/"head_dim": 7/'
-expect 2 'takes pairs' plan "$work/c.json"
+expect 2 'needs an even number' plan "$work/c.json"
 config 's/"float32"/"int8"/'
 expect 2 'torch_dtype is int8' plan "$work/c.json"
 config 's/"hidden_size": 32/"hidden_size": -1/'
-expect 2 'no integer from 1' plan "$work/c.json"
+expect 2 'not an integer from 1' plan "$work/c.json"
 config 's/"rope_theta": 10000.0/"rope_scaling": {"rope_type": "yarn"}/'
 expect 2 'rope_scaling is yarn' plan "$work/c.json"
 config 's/"num_attention_heads": [0-9]*/"num_attention_heads": null/'
@@ -74,7 +74,7 @@ experts() {
 experts '/"num_experts_per_tok"/d'
 expect 2 'lacks num_experts_per_tok' plan "$work/c.json"
 experts 's/"num_experts_per_tok": 2/"num_experts_per_tok": 9/'
-expect 2 'num_experts_per_tok is 9, and num_experts 8' plan "$work/c.json"
+expect 2 'num_experts_per_tok is 9, but num_experts is 8' plan "$work/c.json"
 experts 's/"norm_topk_prob": true/"norm_topk_prob": false/'
 expect 2 'norm_topk_prob is not set' plan "$work/c.json"
 experts 's/"decoder_sparse_step": 1/"decoder_sparse_step": 2/'

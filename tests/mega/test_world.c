@@ -196,28 +196,28 @@ static const struct planted {
   const char *says, *file;
 } mistakes[] = {
 #define ROW(name, check, says) {#name, name, MEGA_CHECK_##check, says, LLAMA},
-    ROW(slot_missing, WORLD, "rank 1 writes no slots on rank 0")                  //
-    ROW(own_slot_missing, WORLD, "rank 1 writes no slots on rank 1")              //
-    ROW(other_order, WORLD, "other bits")                                         //
-    ROW(slot_added_twice, WORLD, "adds the slot of rank 0 2 times")               //
-    ROW(order_of_no_rank, WORLD, "adds the slot of rank 1 0 times")               //
-    ROW(abort_missing, WORLD, "a fault of rank 0 does not stop rank 1")           //
-    ROW(begin_missing, WORLD, "rank 1 does not tell rank 0 its epoch")            //
-    ROW(end_missing, WORLD, "rank 0 does not tell rank 1 that it has ended")      //
-    ROW(other_world, WORLD, "the plan is of 3 ranks")                             //
-    ROW(shared_without_epochs, WORLD, "o_parts is shared, and its words")         //
-    ROW(never_taken, WORLD, "writes down_parts on all ranks, and none waits")     //
-    ROW(one_tile_never_taken, WORLD, "writes down_parts on all ranks, and none")  //
-    ROW(own_slot_awaited_alone, COUNTS, "is awaited of 1 ranks, and 2 publish")   //
-    ROW(tokens_of_own_rank_alone, COUNTS, "is awaited of 1 ranks, and 2 publish") //
-    ROW(local_awaited_of_all, COUNTS, "is awaited of 2 ranks, and 1 publish")     //
-    ROW(stale_slot, EPOCHS, "wants write 0 of o_parts")                           //
-    ROW(torn_between_ranks, WORDS, "may tear")                                    //
-    ROW(too_few_versions_of_slots, REUSE, "of o_sum[0] reads on another rank")    //
-    ROW(too_few_versions_of_down, REUSE, "of down_sum[0] reads on another rank")  //
-    ROW(no_release_on_the_way, REUSE, "overwrites")                               //
-    ROW(cycle_between_pipelines, DEADLOCK, "waits for")                           //
-    ROW(sum_before_its_slots, ORDER, "gate_up[1]")                                //
+    ROW(slot_missing, WORLD, "rank 1 writes no slots on rank 0")                       //
+    ROW(own_slot_missing, WORLD, "rank 1 writes no slots on rank 1")                   //
+    ROW(other_order, WORLD, "so results differ")                                       //
+    ROW(slot_added_twice, WORLD, "adds the slot of rank 0 2 times")                    //
+    ROW(order_of_no_rank, WORLD, "adds the slot of rank 1 0 times")                    //
+    ROW(abort_missing, WORLD, "a fault of rank 0 does not stop rank 1")                //
+    ROW(begin_missing, WORLD, "rank 1 does not tell rank 0 its epoch")                 //
+    ROW(end_missing, WORLD, "rank 0 does not tell rank 1 that it has ended")           //
+    ROW(other_world, WORLD, "the plan is of 3 ranks")                                  //
+    ROW(shared_without_epochs, WORLD, "o_parts is shared, but its words")              //
+    ROW(never_taken, WORLD, "writes down_parts on all ranks, but none waits")          //
+    ROW(one_tile_never_taken, WORLD, "writes down_parts on all ranks, but none")       //
+    ROW(own_slot_awaited_alone, COUNTS, "it is awaited from 1 ranks, but 2 publish")   //
+    ROW(tokens_of_own_rank_alone, COUNTS, "it is awaited from 1 ranks, but 2 publish") //
+    ROW(local_awaited_of_all, COUNTS, "it is awaited from 2 ranks, but 1 publish")     //
+    ROW(stale_slot, EPOCHS, "waits for write 0 of o_parts")                            //
+    ROW(torn_between_ranks, WORDS, "may tear")                                         //
+    ROW(too_few_versions_of_slots, REUSE, "of o_sum[0] reads it on another rank")      //
+    ROW(too_few_versions_of_down, REUSE, "of down_sum[0] reads it on another rank")    //
+    ROW(no_release_on_the_way, REUSE, "overwrites")                                    //
+    ROW(cycle_between_pipelines, DEADLOCK, "waits for")                                //
+    ROW(sum_before_its_slots, ORDER, "gate_up[1]")                                     //
 #undef ROW
     {"counter_before_the_exchange_lost", counter_before_the_exchange_lost, MEGA_CHECK_REUSE, "overwrites", "tests/mega/world_chain.mega"},
 };
@@ -311,16 +311,16 @@ static void worlds_that_do_not_fit(void **state)
   refused("examples/mega/tiny_llama.json", sizes_of(4, 1, 3, 5, 4), "num_key_value_heads, which is 2; vocab_size, which is 101");
   refused(LLAMA, sizes_of(3, 1, 3, 5, 4), "a world of 3 does not divide num_key_value_heads, which is 8");
   refused(LLAMA, sizes_of(9, 1, 3, 5, 4), "1 to 8 are supported");
-  refused(LLAMA, served, "--pages goes with one GPU");
-  refused("examples/mega/mlp.mega", sizes_of(2, 0, 0, -1, 4), "the text is of a world of 1");
+  refused(LLAMA, served, "--pages needs one GPU");
+  refused("examples/mega/mlp.mega", sizes_of(2, 0, 0, -1, 4), "the text is for a world of 1");
 #define HEAD "mega m() {\n  world 2\n  x: f32[1, 8] state\n  w: f32[8, 8] weights\n"
-  text_refused("mega m() {\n  world 9\n", "9 is no integer from 1 to 8");
-  text_refused("mega m() {\n  x: f32[1, 8] state\n  world 2\n", "stands before all tensors");
-  text_refused(HEAD "  y: f32[1, 8] state shared\n", "that is for activations");
+  text_refused("mega m() {\n  world 9\n", "9 is not an integer from 1 to 8");
+  text_refused("mega m() {\n  x: f32[1, 8] state\n  world 2\n", "must come before all tensors");
+  text_refused(HEAD "  y: f32[1, 8] state shared\n", "only 32-bit activations");
   text_refused(HEAD "  y: f32[1, 8] weights split 2\n", "there is no dimension 2");
-  text_refused(HEAD "  y: f32[1, 8] weights split 1 by 3, 4\n", "are not dimension 1");
+  text_refused(HEAD "  y: f32[1, 8] weights split 1 by 3, 4\n", "do not add up to dimension 1");
   text_refused(HEAD "  y: f32[1, 8] weights split 1 by 1, 1, 3, 3\n", "at most 3 sections");
-  text_refused(HEAD "  y: f32[8, 8] weights split 0 like w\n", "no whole tensor");
+  text_refused(HEAD "  y: f32[8, 8] weights split 0 like w\n", "not a tensor that this tensor can be");
   text_refused(HEAD
                "  y: f32[1, 8] activation shared\n  z: f32[1, 8] output\n  operator a {\n    layer silu_mul\n    reads y, y\n    writes z\n  }\n}\n",
                "silu_mul takes no slots");

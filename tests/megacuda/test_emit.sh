@@ -34,7 +34,7 @@ sed 's/"moe_intermediate_size": 128/"moe_intermediate_size": 96/' tests/megacuda
 under=("$MICA" mega)
 expect 0 'pipeline 12 x 16384' plan "$work/uneven.json" --workers 3 --context 3 --text
 sed 's/pipeline 12 x 16384/pipeline 6 x 1024/' "$work/out" >"$work/uneven.mega"
-expect 2 'no whole number of pieces of 64' emit "$work/uneven.mega" --steps 2 --out "$work"
+expect 2 'not a multiple of pieces of 64' emit "$work/uneven.mega" --steps 2 --out "$work"
 sed 's/"num_experts_per_tok": 5/"num_experts_per_tok": 33/' tests/megacuda/even_moe.json >"$work/many.json"
 expect 2 '33 experts a row; CUDA bodies take up to 32' emit "$work/many.json" --out "$work"
 

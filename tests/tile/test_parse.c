@@ -278,7 +278,7 @@ static const struct {
     {"B:@a = 1 @1b = 2", ERR_TILE, 2, 9, "neither a number nor", ""},
     // structure
     {"krenel f {", ERR_TILE, 1, 8, "`f`", ""},
-    {"kernel f { #b:[1].block }", ERR_TILE, 1, 25, "`}` stands where the kernel's spec", ""},
+    {"kernel f { #b:[1].block }", ERR_TILE, 1, 25, "expected the kernel's spec", ""},
     {"kernel f {\n #b:[1].block #t:[1].thread\n Spec<<<#b,#t>>>() {", ERR_TILE, 3, 21, "the end of the file", "line 3, column 20"},
     {"kernel f { #b:[1].block Spec<<<#b,#b>>>() { } }", ERR_TILE, 1, 25, "threads", ""},
     {"#t:[1].thread #b:[1].block Move<<<#b,#t>>>()", ERR_TILE, 1, 28, "Move", ""},
