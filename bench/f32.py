@@ -7,8 +7,8 @@
     python3 bench/f32.py --errors FILE DIR              # errors of the programs acc_K on several kinds of numbers
 
 `--note TEXT` writes a comment line at the head of the table, for example the commit. A time is the median of several replays of a CUDA graph, in us.
-The graph has many calls on the same inputs. Errors are relative norms of the difference, and the largest difference of an element over the root mean square. With
-`--csv` the exit status is 1 if the relative norm of a program is more than 1e-5.
+The graph has many calls on the same inputs. Errors are relative norms of the difference, and the largest difference of an element over the root mean
+square. With `--csv` the exit status is 1 if the relative norm of a program is more than 1e-5.
 
 `--errors` records relative norms, and the largest and the mean difference over what is added up in absolute values, |X| |W|, which bounds any order
 of sums. It does not judge them. For special inputs it counts elements whose infinity or NaN is not that of PyTorch, not that of float64, and neither
@@ -207,7 +207,8 @@ def errors(torch, mica, where, out):
                     continue
                 off = (got - want) / scale.clamp_min(1e-300)
                 norm = (got - want).norm() / want.norm()
-                out.writerow([k, kind, by, "%.3g" % norm.item(), "%.3g" % off.abs().max().item(), "%.3g" % (off * want.sign()).mean().item(), "", "", ""])
+                out.writerow([k, kind, by, "%.3g" % norm.item(), "%.3g" % off.abs().max().item(), "%.3g" % (off * want.sign()).mean().item(), "", "",
+                              ""])
     return wrong
 
 

@@ -2,7 +2,8 @@
 """Time decode steps of whole models. Compares transformers with a static cache, run by torch, with the persistent kernel of mica.models.
 
     python bench/torch_decode.py examples/mega/llama_3_2_1b.json --cache 512,4096 --batch 1,8 > bench/torch_decode_h200.csv
-    python bench/torch_decode.py examples/mega/llama_3_2_1b.json --layers 2 --cache 512 --batch 1 --ways eager,inductor,backend --repeats 3  # on a CPU
+    # on a CPU
+    python bench/torch_decode.py examples/mega/llama_3_2_1b.json --layers 2 --cache 512 --batch 1 --ways eager,inductor,backend --repeats 3
 
 A row is a model, a cache, a batch and a way to run it: microseconds of a step, the median and the quartiles of `--repeats` runs of 32 steps each,
 with tokens that follow one another. All ways stand 64 positions before the end of the cache. Ways:

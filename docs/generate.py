@@ -85,10 +85,12 @@ HEAD = "<!-- made by docs/generate.py: change the table, not this page -->\n\n"
 # ---- operators --------------------------------------------------------------------------------------------------------
 
 RULES = {
-    "IO": "moves between levels", "CONST": "no input", "INDEX": "no input: an element is its row-major number", "MAP": "elementwise; extents of 1 broadcast",
+    "IO": "moves between levels", "CONST": "no input", "INDEX": "no input: an element is its row-major number",
+    "MAP": "elementwise; extents of 1 broadcast",
     "CONTRACT": "contraction: matrix product over the last two dimensions", "REDUCE": "reduction along a dimension",
     "VIEW": "view: every element of the result is one of the argument", "CONCAT": "joins along a dimension",
-    "SPLIT": "parts along a dimension", "WORLD": "of all ranks of a world", "COMPOSITE": "rewritten into other operators before anything else looks at it",
+    "SPLIT": "parts along a dimension", "WORLD": "of all ranks of a world",
+    "COMPOSITE": "rewritten into other operators before anything else looks at it",
     "AT": "data-dependent indices",
     "ACCUM": "accumulator over the iterations of a for-loop", "GRAPH": "defined by a graph inside",
 }
@@ -112,7 +114,8 @@ SAMPLES = {"dim": "1", "extent": "4", "times": "2", "parts": "2", "index": "0", 
            "hi": "1", "slope": "0.1", "shape": "[2, 16]", "k": "2"}
 GROUPS = {"IO": "Inputs, outputs, constants", "CONST": "Inputs, outputs, constants", "INDEX": "Inputs, outputs, constants", "MAP": "Elementwise",
           "CONTRACT": "Products", "REDUCE": "Reductions", "VIEW": "Views and data movement",
-          "CONCAT": "Views and data movement", "SPLIT": "Views and data movement", "WORLD": "All ranks of a world", "COMPOSITE": "Composites", "AT": "Data-dependent indices",
+          "CONCAT": "Views and data movement", "SPLIT": "Views and data movement", "WORLD": "All ranks of a world", "COMPOSITE": "Composites",
+          "AT": "Data-dependent indices",
           "ACCUM": "Accumulators", "GRAPH": "Operators made of graphs"}
 
 
@@ -162,7 +165,8 @@ def example(op, needed):
         return block(name, loads, [f"y = {name}(a, b, c, d)"]).replace("; i=4", "")
     if "K" not in op["levels"]:
         if rule == "ACCUM" and "RUNNING" in op["flags"]:
-            return block(name, [("X", "4, 32", ROWS)], [f"m, change = {name}(max(x, dim=1))", "y = accum_sum_rescale(exp(x - m), exp(change), dim=1)"])
+            return block(name, [("X", "4, 32", ROWS)], [f"m, change = {name}(max(x, dim=1))",
+                                                        "y = accum_sum_rescale(exp(x - m), exp(change), dim=1)"])
         if "RESCALES" in op["flags"]:
             body = ["m, change = accum_max(max(x, dim=1))", "f = exp(change)",
                     f"y = {name}({', '.join(filter(None, ['exp(x - m)', 'f', given]))})"]

@@ -92,7 +92,8 @@ class Step:
 
         self.heads, self.kv, inner = HEADS // world, KV // world, INNER // world
         wide = (self.heads + 2 * self.kv) * DIM
-        self.layers = [(weights(wide, HIDDEN), weights(HIDDEN, self.heads * DIM), weights(2 * inner, HIDDEN), weights(HIDDEN, inner)) for _ in range(LAYERS)]
+        self.layers = [(weights(wide, HIDDEN), weights(HIDDEN, self.heads * DIM), weights(2 * inner, HIDDEN),
+                        weights(HIDDEN, inner)) for _ in range(LAYERS)]
         self.keys = torch.randn(LAYERS, 1, self.kv, CONTEXT, DIM, dtype=torch.bfloat16, device="cuda")
         self.head = weights(VOCAB // world, HIDDEN)
         self.gain = torch.ones(HIDDEN, dtype=torch.bfloat16, device="cuda")
@@ -128,7 +129,8 @@ def work(rank, world, port):
         except Exception as e:  # a peer that is not there is said, and the others are measured
             print(f"# rank {rank}: {name}: {type(e).__name__}: {str(e)[:300]}", flush=True)
     with torch.no_grad():
-        measure(rank, f"{world} GPUs; Llama-3.1-8B; 1 row; context {CONTEXT}; torch and NCCL in a CUDA graph, eager kernels", graph_of(Step(world)), 1, "step")
+        measure(rank, f"{world} GPUs; Llama-3.1-8B; 1 row; context {CONTEXT}; torch and NCCL in a CUDA graph, eager kernels", graph_of(Step(world)),
+                1, "step")
     torch.cuda.synchronize()
     dist.barrier()
     os._exit(0)  # graphs hold the communicator, whose end is not measured

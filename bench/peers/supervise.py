@@ -35,7 +35,8 @@ def supervise(args, argv):
             if os.path.exists(beat):
                 os.remove(beat)
             env = dict(os.environ, PEERS_ROLE="child", PEERS_DEADLINE=repr(deadline), PEERS_BEAT=beat, PYTHONUNBUFFERED="1",
-                       TORCHINDUCTOR_CACHE_DIR=os.path.join(TMP, "peers_cache", "inductor"), TRITON_CACHE_DIR=os.path.join(TMP, "peers_cache", "triton"),
+                       TORCHINDUCTOR_CACHE_DIR=os.path.join(TMP, "peers_cache", "inductor"),
+                       TRITON_CACHE_DIR=os.path.join(TMP, "peers_cache", "triton"),
                        TORCHINDUCTOR_COMPILE_THREADS=str(args.threads), TORCHINDUCTOR_MAX_AUTOTUNE_GEMM_BACKENDS="ATEN,TRITON")
             p = subprocess.Popen([sys.executable, os.path.abspath(sys.argv[0])] + argv, stdout=log, stderr=subprocess.STDOUT,
                                  stdin=subprocess.DEVNULL, env=env, start_new_session=True)

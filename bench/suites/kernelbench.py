@@ -54,7 +54,8 @@ CHILD = os.path.join(HERE, "kernelbench_task.py")
 WAYS = ["eager", "inductor", "mica"]
 FACTS = ["seconds_given", "scale", "device", "torch", "mica", "suite", "machine", "method"]
 COLUMNS = ["level", "task", "name", "fate", "conv_or_pool", "trials", "calls", *(f"{w}_us" for w in WAYS), *(f"{w}_mean_us" for w in WAYS),
-           "over_eager", "over_inductor", *(f"{w}_error" for w in WAYS), "nodes", "taken", "programs", "same_code", "seconds", "why", "said", "spent", "job",
+           "over_eager", "over_inductor", *(f"{w}_error" for w in WAYS), "nodes", "taken", "programs", "same_code", "seconds", "why", "said", "spent",
+           "job",
            *FACTS]
 START = 300  # most seconds that torch takes to be imported
 DUMPED = 0.95  # part of a task's limit after which it prints where it is

@@ -426,7 +426,8 @@ def run(a):
     return {"fate": ended, "why": why, "trials": trials.strip("()").replace(" ", ""), "calls": len(took["eager"]), "errors": off,
             "us": {name: statistics.median(x) for name, x in took.items()}, "mean_us": {name: statistics.mean(x) for name, x in took.items()},
             "nodes": sum(len(g.nodes) for g in graphs), "taken": sum(len(g.taken) for g in graphs), "programs": sum(len(g.used) for g in graphs),
-            "same_code": same_code, "said": "; ".join(line.strip() for line in lines[1:4]), "spent": f"{spent.text()}; turns {measure._turn.waited:.1f}",
+            "same_code": same_code, "said": "; ".join(line.strip() for line in lines[1:4]),
+            "spent": f"{spent.text()}; turns {measure._turn.waited:.1f}",
             "job": "; ".join(line for line in jobs if line)[:600]}
 
 

@@ -42,7 +42,8 @@ def table(caption, head, lines):
     if not lines:
         sys.exit(f"report: no rows for: {caption}")
     cells = lambda tag, line: "<tr>" + "".join(f"<{tag}>{html.escape(str(c))}</{tag}>" for c in line) + "</tr>"
-    return "\n".join(['<div class="wide"><table>', f"<caption>{html.escape(caption)} {len(lines)} rows.</caption>", "<thead>", cells("th", head), "</thead><tbody>",
+    return "\n".join(['<div class="wide"><table>', f"<caption>{html.escape(caption)} {len(lines)} rows.</caption>", "<thead>", cells("th", head),
+                      "</thead><tbody>",
                       *(cells("td", line) for line in lines), "</tbody></table></div>"])
 
 
@@ -74,12 +75,14 @@ def cpu_peers():
 
 
 def models():
-    return table("Models by torch.compile on an H200, microseconds (bench/torch_models.csv).", ["model", "how", "dtype", "eager", "Inductor", "Mica", "nodes taken"],
-                 ([r["model"], r["how"], r["dtype"], r["eager_us"], r["inductor_us"], r["mica_us"], f"{r['taken']} of {r['nodes']}"] for r in rows("torch_models.csv")))
+    return table("Models by torch.compile on an H200, microseconds (bench/torch_models.csv).",
+                 ["model", "how", "dtype", "eager", "Inductor", "Mica", "nodes taken"],
+                 ([r["model"], r["how"], r["dtype"], r["eager_us"], r["inductor_us"], r["mica_us"],
+                   f"{r['taken']} of {r['nodes']}"] for r in rows("torch_models.csv")))
 
 
 def ablation():
-    """Operators tried with a rule switched off over those with all rules, the mean over programs, by the size of block graphs; whole searches only."""
+    """Ratios of operators tried with a rule switched off to those tried with all rules: means over programs, by the size of block graphs."""
     found = {(r["program"], r["block_ops"], r["off"]): r for r in rows("ablation.csv")}
     rules = sorted({k[2] for k in found} - {"none"})
     sizes = sorted({int(k[1]) for k in found})
@@ -88,21 +91,23 @@ def ablation():
         both = [(found.get((p, str(n), rule)), found.get((p, str(n), "none"))) for p in sorted({k[0] for k in found})]
         ratios = [float(a["tried"]) / float(b["tried"]) for a, b in both if a and b and a["complete"] == b["complete"] == "yes"]
         return f"{mean(ratios):.2f} ({len(ratios)})" if ratios else "all too long"
-    return table("Operators that a search tries with one rule switched off over those with all rules, mean of the programs whose search ends within a minute either way "
-                 "(their number); by the most operators in a block graph (bench/ablation.csv).", ["operators", *rules],
+    return table("Operators that a search tries with one rule switched off, divided by those with all rules: the mean of programs whose search "
+                 "ends within a minute either way (their number), by most operators in a block graph (bench/ablation.csv).", ["operators", *rules],
                  ([n, *(cell(n, rule) for rule in rules)] for n in sizes))
 
 
 def attack():
     return table("Generated pairs of programs against the verifier (bench/attack.csv). Unequal kinds must not be accepted.",
                  ["kind", "pairs", "proved", "full tests", "reduced", "undecided", "not equal", "refused", "wrong"],
-                 ([r[k] for k in ("kind", "pairs", "proved", "full", "reduced", "undecided", "not_equal", "refused", "wrong")] for r in rows("attack.csv")))
+                 ([r[k] for k in ("kind", "pairs", "proved", "full", "reduced", "undecided", "not_equal", "refused",
+                                  "wrong")] for r in rows("attack.csv")))
 
 
 def onnx():
     found = rows("suites/onnx_nodes.csv")
     fates = {f: [r for r in found if r["fate"] == f] for f in ("passed", "refused", "wrong", "crashed")}
-    return table(f"Node tests of the package onnx {found[0]['onnx']} with the CPU target (bench/suites/onnx_nodes.csv).", ["fate", "tests", "with kernels"],
+    return table(f"Node tests of the package onnx {found[0]['onnx']} with the CPU target (bench/suites/onnx_nodes.csv).",
+                 ["fate", "tests", "with kernels"],
                  ([f, len(x), sum(int(r["programs"] or 0) > 0 for r in x)] for f, x in fates.items())).replace(" 4 rows.", "")
 
 
@@ -148,7 +153,8 @@ def print_pdf(page, pdf):
     if HTML:
         HTML(filename=page).write_pdf(pdf)
     elif chromium:
-        subprocess.run([chromium, "--headless", "--no-sandbox", "--no-pdf-header-footer", f"--print-to-pdf={pdf}", page], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run([chromium, "--headless", "--no-sandbox", "--no-pdf-header-footer", f"--print-to-pdf={pdf}", page], check=True,
+                       stderr=subprocess.DEVNULL)
     return bool(HTML or chromium)
 
 

@@ -26,7 +26,8 @@ def random_model(c, seed=0):
     w = {"model.embed_tokens": matrix(c["vocab_size"], h), "model.norm": gain(h), "lm_head": matrix(c["vocab_size"], h)}
     for i in range(c["num_hidden_layers"]):
         at = f"model.layers.{i}."
-        w |= {at + "input_layernorm": gain(h), at + "post_attention_layernorm": gain(h), at + "self_attn.q_norm": gain(d), at + "self_attn.k_norm": gain(d),
+        w |= {at + "input_layernorm": gain(h), at + "post_attention_layernorm": gain(h), at + "self_attn.q_norm": gain(d),
+              at + "self_attn.k_norm": gain(d),
               at + "self_attn.q_proj": matrix(q * d, h), at + "self_attn.k_proj": matrix(kv * d, h), at + "self_attn.v_proj": matrix(kv * d, h),
               at + "self_attn.o_proj": matrix(h, q * d), at + "mlp.gate_proj": matrix(inner, h), at + "mlp.up_proj": matrix(inner, h),
               at + "mlp.down_proj": matrix(h, inner)}
@@ -37,7 +38,8 @@ def build(c, w, rows=4, pages=16, **options):
     h, q, kv, d, inner = c["hidden_size"], c["num_attention_heads"], c["num_key_value_heads"], c["head_dim"], c["intermediate_size"]
     page_size, grid = 64, {"grid_dim": (1, 1, 1), "block_dim": (128, 1, 1)}
     angle = np.arange(16)[:, None] * c["rope_theta"] ** (-2.0 * (np.arange(d) % (d // 2)) / d)
-    mpk = mega.PersistentKernel(mode="offline", world_size=1, mpi_rank=0, max_seq_length=256, max_num_batched_requests=rows, max_num_batched_tokens=rows,
+    mpk = mega.PersistentKernel(mode="offline", world_size=1, mpi_rank=0, max_seq_length=256, max_num_batched_requests=rows,
+                                max_num_batched_tokens=rows,
                                 max_num_pages=pages, page_size=page_size, eos_token_id=-1, rms_norm_eps=c.get("rms_norm_eps", 1e-6), **options)
     x = mpk.attach_input(torch_tensor=np.zeros((rows, 1), "i8"), name="input_token")
     cos_pos_embed = mpk.attach_input(torch_tensor=np.cos(angle).astype("f4"), name="cos_position_embedding")
@@ -66,11 +68,13 @@ def build(c, w, rows=4, pages=16, **options):
         mpk.linear_layer(input=rmsnorm_out, weight=w_qkv, output=attn_in, **grid)
         k_cache = mpk.attach_input(torch_tensor=np.empty((pages, page_size, kv, d), "f4"), name=f"layer_{i}_k_cache")
         v_cache = mpk.attach_input(torch_tensor=np.empty((pages, page_size, kv, d), "f4"), name=f"layer_{i}_v_cache")
-        mpk.paged_attention_layer(input=attn_in, k_cache=k_cache, v_cache=v_cache, q_norm=weight("self_attn.q_norm"), k_norm=weight("self_attn.k_norm"),
+        mpk.paged_attention_layer(input=attn_in, k_cache=k_cache, v_cache=v_cache, q_norm=weight("self_attn.q_norm"),
+                                  k_norm=weight("self_attn.k_norm"),
                                   cos_pos_embed=cos_pos_embed, sin_pos_embed=sin_pos_embed, output=attn_out, **grid)
         mpk.linear_with_residual_layer(input=attn_out, weight=weight("self_attn.o_proj"), residual=x, output=attn_proj_out, **grid)
         x = attn_proj_out
-        w_gatedup = mpk.shuffle_tensors(inputs=[weight("mlp.gate_proj"), weight("mlp.up_proj")], shuffled_dim=0, num_groups=1, name=f"layer_{i}_gatedup_proj")
+        w_gatedup = mpk.shuffle_tensors(inputs=[weight("mlp.gate_proj"), weight("mlp.up_proj")], shuffled_dim=0, num_groups=1,
+                                        name=f"layer_{i}_gatedup_proj")
         mpk.rmsnorm_layer(input=x, weight=weight("post_attention_layernorm"), output=rmsnorm_out, **grid)
         mpk.linear_layer(input=rmsnorm_out, weight=w_gatedup, output=mlp_mid, **grid)
         mpk.silu_mul_layer(input=mlp_mid, output=silu_mul_out, **grid)

@@ -1,5 +1,7 @@
-"""Models in plain torch, small unless told otherwise: a Llama decoder layer, layers that decode with a static cache, BERT's attention, a LoRA linear, Mixtral's experts.
-The tests and bench/torch_models.py use them."""
+"""Models in plain torch, small by default. The tests and bench/torch_models.py use them.
+
+A Llama decoder layer, layers that decode with a static cache, BERT's attention, a LoRA linear layer, and Mixtral's experts.
+"""
 import math
 
 import torch

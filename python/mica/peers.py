@@ -65,7 +65,8 @@ def _jax_operators():
     import jax
     import jax.numpy as jnp
     rows = {name: (lambda f: lambda x, n: f(x))(f) for name, f in (
-        ("exp", jnp.exp), ("log", jnp.log), ("sqrt", jnp.sqrt), ("rsqrt", jax.lax.rsqrt), ("square", jnp.square), ("neg", jnp.negative), ("abs", jnp.abs),
+        ("exp", jnp.exp), ("log", jnp.log), ("sqrt", jnp.sqrt), ("rsqrt", jax.lax.rsqrt), ("square", jnp.square), ("neg", jnp.negative),
+        ("abs", jnp.abs),
         ("sigmoid", jax.nn.sigmoid), ("relu", jax.nn.relu), ("tanh", jnp.tanh), ("sin", jnp.sin), ("cos", jnp.cos), ("erf", jax.lax.erf),
         ("silu", jax.nn.silu), ("softplus", jax.nn.softplus), ("gelu", lambda x: jax.nn.gelu(x, approximate=False)))}
     rows |= {name: (lambda f: lambda x, y, n: f(x, y))(f) for name, f in (
@@ -227,7 +228,8 @@ def compare(folder, seconds=2.0):
 
 def lines(found):
     us, best = found["times_us"], found["best"]
-    head = f"{found['program']}: {found['ratio']:.2f} times as fast as the best peer, {best}" if found["ratio"] else f"{found['program']}: no peer to compare with"
+    ratio = f"{found['ratio']:.2f} times as fast as the best peer, {best}" if found["ratio"] else "no peer to compare with"
+    head = f"{found['program']}: {ratio}"
     rows = [f"  {k:15}{v:12,.2f} us" for k, v in sorted(us.items(), key=lambda kv: kv[1])]
     return [head, *rows, *(f"  {k:15}not compared: {why}" for k, why in found["left"].items())]
 

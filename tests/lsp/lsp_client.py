@@ -1,5 +1,5 @@
-"""Talks to `mica lsp`: test_lsp.sh. Diagnostics, hover, completion, formatting; then thousands of broken messages, after which it still answers or has
-ended with a status of its own, never by a signal."""
+"""Talks to `mica lsp`: test_lsp.sh. Diagnostics, hover, completion, formatting; then thousands of broken messages, after which it still answers or
+has ended with a status of its own, never by a signal."""
 import json
 import random
 import subprocess
@@ -58,11 +58,15 @@ def test_conversation():
     uri = "file:///p.mica"
     p, found = talk(request(1, "initialize", capabilities={}), notice("initialized"), opened(uri, PROGRAM),
                     request(2, "textDocument/hover", **at(uri, 4, 7)), request(3, "textDocument/hover", **at(uri, 5, 18)),
-                    request(4, "textDocument/completion", **at(uri, 5, 20)), request(5, "textDocument/formatting", textDocument={"uri": uri}, options={}),
-                    notice("textDocument/didChange", textDocument={"uri": uri, "version": 2}, contentChanges=[{"text": PROGRAM.replace("64, 8", "6,8")}]),
+                    request(4, "textDocument/completion", **at(uri, 5, 20)),
+                    request(5, "textDocument/formatting", textDocument={"uri": uri}, options={}),
+                    notice("textDocument/didChange", textDocument={"uri": uri, "version": 2},
+                           contentChanges=[{"text": PROGRAM.replace("64, 8", "6,8")}]),
                     request(6, "textDocument/formatting", textDocument={"uri": uri}, options={}),
-                    notice("textDocument/didChange", textDocument={"uri": uri, "version": 3}, contentChanges=[{"text": PROGRAM.replace("64, 8", "64,8")}]),
-                    request(8, "textDocument/formatting", textDocument={"uri": uri}, options={}), notice("textDocument/didClose", textDocument={"uri": uri}), request(7, "textDocument/hover", **at(uri, 4, 7)), *END)
+                    notice("textDocument/didChange", textDocument={"uri": uri, "version": 3},
+                           contentChanges=[{"text": PROGRAM.replace("64, 8", "64,8")}]),
+                    request(8, "textDocument/formatting", textDocument={"uri": uri}, options={}),
+                    notice("textDocument/didClose", textDocument={"uri": uri}), request(7, "textDocument/hover", **at(uri, 4, 7)), *END)
     assert p.returncode == 0, p
     capabilities = result(found, 1)["capabilities"]
     assert capabilities["hoverProvider"] and capabilities["documentFormattingProvider"] and capabilities["textDocumentSync"] == 1
@@ -85,13 +89,15 @@ def test_positions_are_utf16():
     text = PROGRAM.replace("  Y = matmul", "  Y = matmull")
     _, found = talk(opened(uri, text), opened("file:///v.mica", "program p { # 𝔊é\n X: f32[4]; return nothing(X) # 𝔊\n}"), *END)
     first, second = (m["params"]["diagnostics"][0] for m in found if "params" in m)
-    assert first["code"] == "unknown-function" and first["range"] == {"start": {"line": 4, "character": 6}, "end": {"line": 4, "character": 13}}, first
+    assert first["code"] == "unknown-function" and first["range"] == {"start": {"line": 4, "character": 6},
+                                                                      "end": {"line": 4, "character": 13}}, first
     assert second["range"]["start"] == {"line": 1, "character": 19}, second
 
 
 def test_kernels():
     good, bad = "file:///copy.tile", "file:///bad.tile"
-    p, found = talk(opened(good, KERNEL), opened(bad, KERNEL.replace("kernel", "kernle", 1)), request(1, "textDocument/completion", **at(good, 3, 0)), *END)
+    p, found = talk(opened(good, KERNEL), opened(bad, KERNEL.replace("kernel", "kernle", 1)), request(1, "textDocument/completion", **at(good, 3, 0)),
+                    *END)
     assert p.returncode == 0
     told = {m["params"]["uri"]: m["params"]["diagnostics"] for m in found if "params" in m}
     assert told[good] == [] and len(told[bad]) == 1, told

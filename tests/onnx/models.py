@@ -128,7 +128,8 @@ def bert(batch=2, tokens=16, width=32, heads=4, words=50, layers=1, name="bert")
     ids = g.input("input_ids", batch, tokens, dtype=np.int64, high=words)
     seen = g.input("attention_mask", batch, tokens, dtype=np.int64)
     g.feeds[seen][:, 0] = 1
-    places = g.op("Slice", g.const(np.arange(64, dtype=np.int64)[None]), g.ints(0), g.op("Unsqueeze", g.op("Gather", g.op("Shape", ids), g.const(np.int64(1))), g.ints(0)), g.ints(1))
+    places = g.op("Slice", g.const(np.arange(64, dtype=np.int64)[None]), g.ints(0),
+                  g.op("Unsqueeze", g.op("Gather", g.op("Shape", ids), g.const(np.int64(1))), g.ints(0)), g.ints(1))
     x = g.op("Add", g.op("Gather", g.weight(words, width), ids), g.op("Gather", g.weight(64, width), places))
     x = layer_norm(g, x, width)
     mask = g.op("Cast", g.op("Unsqueeze", seen, g.ints(1, 2)), to=F)
@@ -186,7 +187,8 @@ def refused(name="refused"):
     tables = g.weight(10, 4), g.weight(10, 4)
     for i, (kind, inputs, domain, extra) in enumerate([
             ("Attention", [q, q, q, "", q, q, lengths], {}, {}), ("Attention", [x, x, x], {}, {"q_num_heads": 5, "kv_num_heads": 5}),
-            ("Attention", [q, q, q, g.weight(4, 5)], {}, {}), ("Attention", [q, q, g.weight(1, 2, 3, 8)], {}, {}), ("Attention", [q, q, q, "", q], {}, {}),
+            ("Attention", [q, q, q, g.weight(4, 5)], {}, {}), ("Attention", [q, q, g.weight(1, 2, 3, 8)], {}, {}),
+            ("Attention", [q, q, q, "", q], {}, {}),
             ("RotaryEmbedding", [x, *tables, lengths], {}, {"num_heads": 4}), ("RotaryEmbedding", [q, *tables], {}, {"rotary_embedding_dim": 6}),
             ("RotaryEmbedding", [x, lengths, *tables], ms, {"scale": 2.0}), ("RotaryEmbedding", [x, lengths, *tables], ms, {"is_packed_batching": 1}),
             ("GroupQueryAttention", [x, x, x, "", "", lengths, known[1]], ms, {"num_heads": 4, "kv_num_heads": 4}),
@@ -194,7 +196,8 @@ def refused(name="refused"):
             ("GroupQueryAttention", [x, x, x, "", "", *known, "", "", "", "", g.weight(4)], ms, {"num_heads": 4, "kv_num_heads": 4}),
             ("GroupQueryAttention", [x, x, x, "", "", *known], ms, {"num_heads": 4, "kv_num_heads": 4, "smooth_softmax": 1}),
             ("GroupQueryAttention", [x, x, x, "", "", *known], ms, {"num_heads": 4, "kv_num_heads": 3}),
-            ("MultiHeadAttention", [g.weight(1, 4, 2, 3, 8), "", ""], ms, {"num_heads": 2}), ("MultiHeadAttention", [x, x, x, "", lengths], ms, {"num_heads": 4}),
+            ("MultiHeadAttention", [g.weight(1, 4, 2, 3, 8), "", ""], ms, {"num_heads": 2}),
+            ("MultiHeadAttention", [x, x, x, "", lengths], ms, {"num_heads": 4}),
             ("Attention", [x, g.weight(32, 96), "", "", q], ms, {"num_heads": 4}), ("Attention", [x, g.weight(32, 96)], ms, {"num_heads": 5}),
             ("FusedMatMul", [q, q], ms, {"transBatchA": 1}), ("GroupNormalization", [image, g.weight(6), g.weight(6)], {}, {"num_groups": 4})]):
         g.op(kind, *inputs, name=f"n{i}", **domain, **extra)
@@ -206,7 +209,8 @@ def patches(name="patches"):
     """A convolution of patches and one of single pixels: products, both."""
     g = Graph(name, 13)
     x = g.op("Conv", g.input("image", 2, 3, 8, 8), g.weight(16, 3, 4, 4), g.weight(16), strides=[4, 4], name="patch")
-    x = g.op("Conv", g.op("BatchNormalization", x, g.weight(16), g.weight(16), g.weight(16), g.const(np.abs(g.random.standard_normal(16)).astype(np.float32))), g.weight(8, 16, 1, 1), name="pixel")
+    x = g.op("Conv", g.op("BatchNormalization", x, g.weight(16), g.weight(16), g.weight(16),
+                          g.const(np.abs(g.random.standard_normal(16)).astype(np.float32))), g.weight(8, 16, 1, 1), name="pixel")
     x = g.op("Transpose", g.op("Reshape", x, g.ints(2, 8, -1)), perm=[0, 2, 1])
     g.output(x, "tokens", 2, 4, 8)
     return g
@@ -243,11 +247,14 @@ def functions(name="functions"):
     opset = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
     scaled = helper.make_node("LeakyRelu", ["t"], ["leaky"])
     scaled.attribute.add(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
-    inner = helper.make_function("local", "steep", ["x", "shift"], ["y"], [helper.make_node("Clip", ["x", "shift"], ["t"]), scaled, helper.make_node("Neg", ["leaky"], ["y"])],
+    inner = helper.make_function("local", "steep", ["x", "shift"], ["y"],
+                                 [helper.make_node("Clip", ["x", "shift"], ["t"]), scaled, helper.make_node("Neg", ["leaky"], ["y"])],
                                  opset, attributes=["slope"])
     call = helper.make_node("steep", ["a", "least"], ["c"], domain="local")
     call.attribute.add(name="slope", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
-    outer = helper.make_function("local", "twice", ["a", "least"], ["both", "same"], [helper.make_node("Identity", ["a"], ["same"]), call, helper.make_node("steep", ["c"], ["t"], domain="local"), helper.make_node("Add", ["t", "a"], ["both"])],
+    outer = helper.make_function("local", "twice", ["a", "least"], ["both", "same"],
+                                 [helper.make_node("Identity", ["a"], ["same"]), call, helper.make_node("steep", ["c"], ["t"], domain="local"),
+                                  helper.make_node("Add", ["t", "a"], ["both"])],
                                  opset, attribute_protos=[helper.make_attribute("slope", 0.3)])
     g.functions = [inner, outer]
     x = g.op("MatMul", g.input("x", 4, 6), g.weight(6, 6))
@@ -261,8 +268,10 @@ def einsums(name="einsums"):
     """Equations: products, batches, sums of labels, outer products, ellipses, three terms, results that are implied or in another order."""
     g = Graph(name, 13)
     extents = dict(zip("abcdeft", (2, 3, 4, 5, 2, 3, 4)))
-    equations = ["ab,bc->ac", "ab,bc->ca", "ab,bc", "abc,acd->abd", "abcd,abed->abce", "td,edf->etf", "etf,efd,te->td", "ab,ab->a", "ab,ab->", "a,b->ab", "abc->ca",
-                 "abc->b", "abc,cd->adb", "bac,bcd->adb", "abc,abd->cdb", "...bc,...cd->...bd", "b...,b->...", "abc,bd->ad", "Ab,bB->BA", "abcd,de->abce"]
+    equations = ["ab,bc->ac", "ab,bc->ca", "ab,bc", "abc,acd->abd", "abcd,abed->abce", "td,edf->etf", "etf,efd,te->td", "ab,ab->a", "ab,ab->",
+                 "a,b->ab", "abc->ca",
+                 "abc->b", "abc,cd->adb", "bac,bcd->adb", "abc,abd->cdb", "...bc,...cd->...bd", "b...,b->...", "abc,bd->ad", "Ab,bB->BA",
+                 "abcd,de->abce"]
     extents.update(A=2, B=3)
     for i, equation in enumerate(equations):
         terms = [[2, 2][:1] + [extents[c] for c in t[3:]] if t.startswith("...") else [extents[c] for c in t.replace("...", "")] + ([4] if t.endswith("...") else [])
@@ -301,7 +310,8 @@ def fused(name="fused"):
     g.output(g.op("Gelu", x, **ms), "gelu"), g.output(g.op("BiasGelu", x, g.weight(8), **ms), "bias_gelu")
     g.output(g.op("FastGelu", x, g.weight(8), **ms), "fast_gelu"), g.output(g.op("FastGelu", x, **ms), "fast_gelu_alone")
     g.output(g.op("QuickGelu", x, **ms), "quick_gelu"), g.output(g.op("QuickGelu", x, alpha=1.0, **ms), "quick_silu")
-    g.output(g.op("FusedMatMul", x, g.weight(2, 4, 8), transB=1, alpha=0.5, **ms), "product"), g.output(g.op("FusedMatMul", x, x, transA=1, **ms), "squares")
+    g.output(g.op("FusedMatMul", x, g.weight(2, 4, 8), transB=1, alpha=0.5, **ms), "product"), g.output(g.op("FusedMatMul", x, x, transA=1, **ms),
+                                                                                                        "squares")
     y, deviation = g.op("SimplifiedLayerNormalization", x, g.weight(8), outputs=2, epsilon=1e-4)
     g.output(y, "rms"), g.output(deviation, "deviation")
     return g
@@ -320,7 +330,8 @@ def attentions(name="attentions"):
     g.output(g.op("Attention", q, k, v, mask, is_causal=1), "bools")
     flat = [g.input("q3", 2, 3, 8), g.input("k3", 2, 5, 8), g.input("v3", 2, 5, 8)]
     g.output(g.op("Attention", *flat, q_num_heads=2, kv_num_heads=2), "flat")
-    y, key, value, scores = g.op("Attention", q, k, v, "", g.weight(2, 2, 2, 4), g.weight(2, 2, 2, 6), outputs=4, is_causal=1, qk_matmul_output_mode=3)
+    y, key, value, scores = g.op("Attention", q, k, v, "", g.weight(2, 2, 2, 4), g.weight(2, 2, 2, 6), outputs=4, is_causal=1,
+                                 qk_matmul_output_mode=3)
     g.output(y, "later"), g.output(key, "keys"), g.output(value, "values"), g.output(scores, "scores")
     for mode in range(3):
         _, _, _, scores = g.op("Attention", q, k, v, g.weight(3, 5), outputs=4, softcap=3.0, qk_matmul_output_mode=mode)
@@ -361,10 +372,12 @@ def rotary(name="rotary"):
     known = g.const(np.arange(8, dtype=np.int64).reshape(2, 4))
     g.output(g.op("RotaryEmbedding", x, *tables, places), "computed"), g.output(g.op("RotaryEmbedding", x, *tokens), "tokens")
     g.output(g.op("RotaryEmbedding", x, *tables, known, interleaved=1), "pairs")
-    g.output(g.op("RotaryEmbedding", x, *part, known, rotary_embedding_dim=4), "part"), g.output(g.op("RotaryEmbedding", x, *part, known, rotary_embedding_dim=4, interleaved=1), "pairs_part")
+    g.output(g.op("RotaryEmbedding", x, *part, known, rotary_embedding_dim=4),
+             "part"), g.output(g.op("RotaryEmbedding", x, *part, known, rotary_embedding_dim=4, interleaved=1), "pairs_part")
     g.output(g.op("RotaryEmbedding", y, *tables, known, num_heads=3), "flat")
     ms = {"domain": "com.microsoft"}
-    g.output(g.op("RotaryEmbedding", y, places, *tables, **ms), "ms"), g.output(g.op("RotaryEmbedding", x, g.ints(3), *tables, interleaved=1, **ms), "ms_from")
+    g.output(g.op("RotaryEmbedding", y, places, *tables, **ms), "ms"), g.output(g.op("RotaryEmbedding", x, g.ints(3), *tables, interleaved=1, **ms),
+                                                                                "ms_from")
     return g
 
 
@@ -377,9 +390,11 @@ def transformer(name="transformer", batch=2, tokens=4, heads=2, each=4):
     y = g.op("Attention", x, g.weight(width, 3 * width), g.weight(3 * width), seen, num_heads=heads, **ms)
     y, _, _, total = g.op("SkipLayerNormalization", x, y, g.weight(width), g.weight(width), g.weight(width), outputs=4, epsilon=1e-5, **ms)
     g.output(total, "total")
-    y = g.op("Attention", y, g.weight(width, 2 * width + 4), g.weight(2 * width + 4), num_heads=heads, unidirectional=1, qkv_hidden_sizes=[width, width, 4], **ms)
+    y = g.op("Attention", y, g.weight(width, 2 * width + 4), g.weight(2 * width + 4), num_heads=heads, unidirectional=1,
+             qkv_hidden_sizes=[width, width, 4], **ms)
     y = g.op("MatMul", y, g.weight(4, width))
-    z, key, value = g.op("MultiHeadAttention", y, x, x, g.weight(3 * width), seen, g.weight(1, heads, tokens, tokens), outputs=3, num_heads=heads, scale=0.4, **ms)
+    z, key, value = g.op("MultiHeadAttention", y, x, x, g.weight(3 * width), seen, g.weight(1, heads, tokens, tokens), outputs=3, num_heads=heads,
+                         scale=0.4, **ms)
     y, _, _, total = g.op("SkipSimplifiedLayerNormalization", y, z, g.weight(width), outputs=4, epsilon=1e-5, **ms)
     g.output(key, "key"), g.output(value, "value")
     past = [g.weight(batch, heads, 3, each) for _ in range(2)]
@@ -400,7 +415,8 @@ def grouped_queries(name="grouped_queries", batch=2, tokens=3, heads=4, shared=2
     y, key, value = g.op("GroupQueryAttention", x, k, v, "", "", *lengths(tokens), *tables, outputs=3, do_rotary=1, **ms)
     g.output(y, "first"), g.output(key, "key"), g.output(value, "value")
     one = g.input("one", batch, 1, width + 2 * shared * each)
-    y, key, value = g.op("GroupQueryAttention", one, "", "", key, value, *lengths(tokens + 1), *tables, outputs=3, do_rotary=1, rotary_interleaved=1, softcap=5.0, **ms)
+    y, key, value = g.op("GroupQueryAttention", one, "", "", key, value, *lengths(tokens + 1), *tables, outputs=3, do_rotary=1, rotary_interleaved=1,
+                         softcap=5.0, **ms)
     g.output(y, "next"), g.output(key, "keys")
     y, _, _ = g.op("GroupQueryAttention", x, k, v, "", "", *lengths(tokens), outputs=3, local_window_size=2, scale=0.3, **ms)
     g.output(y, "window")
@@ -408,12 +424,13 @@ def grouped_queries(name="grouped_queries", batch=2, tokens=3, heads=4, shared=2
 
 
 def conversions(name="conversions"):
-    """A norm in 32 bits of a tensor of 16, as exporters write it, weights that were widened, what is narrowed in earnest, wide results, the largest."""
+    """A norm in 32 bits of a tensor of 16, as exporters write it, widened weights, values that are really narrowed, wide results, the largest."""
     g = Graph(name, 18)
     half = TensorProto.FLOAT16
     x = g.input("x", 4, 8, dtype=np.float16)
     wide = g.op("Cast", x, to=F)
-    scale = g.op("Reciprocal", g.op("Sqrt", g.op("Add", g.op("ReduceMean", g.op("Pow", wide, g.const(np.float32(2))), g.ints(-1)), g.const(np.float32(1e-5)))))
+    scale = g.op("Reciprocal", g.op("Sqrt", g.op("Add", g.op("ReduceMean", g.op("Pow", wide, g.const(np.float32(2))), g.ints(-1)),
+                                                 g.const(np.float32(1e-5)))))
     weight = g.const(g.random.standard_normal(8).astype(np.float16).astype(np.float32))
     y = g.op("MatMul", g.op("Cast", g.op("Mul", g.op("Mul", wide, scale), weight), to=half), g.weight(8, 8, dtype=np.float16))
     g.output(g.op("Add", x, y), "narrow", 4, 8, kind=half)
@@ -458,7 +475,8 @@ def choices(name="choices"):
     g.output(g.op("Tanh", g.op("Gather", table, g.op("ArgMax", y, axis=0, keepdims=0))), "rows_of_the_largest", 6, 5)
     g.output(g.op("GatherElements", x, j, axis=1), "elements", 4, 2)
     g.output(g.op("GatherElements", y, g.op("TopK", x, g.ints(2), outputs=2, axis=1)[1], axis=1), "elements_of_the_largest", 4, 2)
-    g.output(g.op("Neg", g.op("GatherND", g.weight(4, 4, 3), g.op("Reshape", g.const(np.array([0, 1, 2, -1, 3, 3], np.int64)), g.ints(3, 2)))), "places", 3, 3)
+    g.output(g.op("Neg", g.op("GatherND", g.weight(4, 4, 3), g.op("Reshape", g.const(np.array([0, 1, 2, -1, 3, 3], np.int64)), g.ints(3, 2)))),
+             "places", 3, 3)
     g.output(g.op("OneHot", n, g.ints(3), g.const(np.array([-1, 2], np.float32)), axis=0), "hot", 3, 5)
     g.output(g.op("CumSum", y, g.const(np.int64(-1))), "sums", 4, 6)
     return g
@@ -468,7 +486,8 @@ def activations(name="activations"):
     g = Graph(name, 20)
     x = g.input("x", 4, 6)
     for i, (kind, extra) in enumerate([("Relu", {}), ("LeakyRelu", {"alpha": 0.1}), ("Elu", {}), ("Selu", {}), ("Softplus", {}), ("Softsign", {}),
-                                       ("HardSigmoid", {}), ("HardSwish", {}), ("Gelu", {}), ("Gelu", {"approximate": "tanh"}), ("Tanh", {}), ("Sigmoid", {}),
+                                       ("HardSigmoid", {}), ("HardSwish", {}), ("Gelu", {}), ("Gelu", {"approximate": "tanh"}), ("Tanh", {}),
+                                       ("Sigmoid", {}),
                                        ("LogSoftmax", {"axis": 0}), ("Abs", {}), ("Neg", {}), ("Exp", {})]):
         g.output(g.op(kind, x, **extra), f"y{i}", 4, 6)
     g.output(g.op("PRelu", x, g.weight(6)), "prelu", 4, 6)
@@ -484,7 +503,8 @@ def activations(name="activations"):
 def reductions(name="reductions"):
     g = Graph(name, 18)
     x = g.input("x", 2, 3, 4)
-    for i, (kind, axes, keep) in enumerate([("ReduceSum", [1], 1), ("ReduceSum", [0, 2], 0), ("ReduceMean", [-1], 0), ("ReduceMax", [1, 2], 1), ("ReduceMin", [0], 0),
+    for i, (kind, axes, keep) in enumerate([("ReduceSum", [1], 1), ("ReduceSum", [0, 2], 0), ("ReduceMean", [-1], 0), ("ReduceMax", [1, 2], 1),
+                                            ("ReduceMin", [0], 0),
                                             ("ReduceSumSquare", [2], 1), ("ReduceL1", [1], 0), ("ReduceL2", [1], 1)]):
         g.output(g.op(kind, x, g.ints(*axes), keepdims=keep), f"y{i}")
     g.output(g.op("ReduceMean", x, keepdims=0), "all")
@@ -553,7 +573,8 @@ def simple_elements(name="simple_elements"):
     """Operators of elements, types and running sums that Mica's language does not have."""
     g = Graph(name, 26)
     x, i, j = g.input("x", 3, 4), g.input("i", 3, 4, dtype=np.int32, high=9), g.input("j", 4, dtype=np.int32, high=9)
-    for kind, more in (("Atan", {}), ("Sinh", {}), ("Asinh", {}), ("Mish", {}), ("Celu", {"alpha": 0.5}), ("Shrink", {"lambd": 0.4, "bias": 0.1}), ("ThresholdedRelu", {"alpha": 0.2})):
+    for kind, more in (("Atan", {}), ("Sinh", {}), ("Asinh", {}), ("Mish", {}), ("Celu", {"alpha": 0.5}), ("Shrink", {"lambd": 0.4, "bias": 0.1}),
+                       ("ThresholdedRelu", {"alpha": 0.2})):
         g.output(g.op(kind, x, **more), kind.lower(), 3, 4)
     g.output(g.op("IsInf", g.op("Div", x, g.const(np.array([0, 1, 2, 3], np.float32)))), "infinite", 3, 4, kind=B)
     for kind in ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mod"):
@@ -580,7 +601,8 @@ def simple_places(name="simple_places"):
     rows = g.op("Gather", where, g.const(np.array(0, np.int64)), axis=0)
     g.output(g.op("Softmax", g.op("MatMul", g.op("Gather", x, rows, axis=0), g.weight(5, 2))), "chosen", None)
     g.output(g.op("Unique", at, sorted=0, outputs=4)[0], "distinct", None, kind=I64)
-    g.output(g.op("Compress", x, g.op("Greater", g.op("ReduceSum", x, g.ints(0), keepdims=0), g.const(np.array(0, np.float32))), axis=1), "columns", None)
+    g.output(g.op("Compress", x, g.op("Greater", g.op("ReduceSum", x, g.ints(0), keepdims=0), g.const(np.array(0, np.float32))), axis=1), "columns",
+             None)
     for mode in ("reflect", "edge", "wrap"):
         g.output(g.op("Pad", x, g.ints(1, 2, -1, 3), mode=mode), mode, 4, 10)
     g.output(g.op("CenterCropPad", x, g.ints(6, 3)), "centred", 6, 3)
@@ -592,7 +614,8 @@ def simple_images(name="simple_images"):
     g = Graph(name, 20)
     x = g.input("x", 1, 4, 4, 6)
     empty = g.const(np.array([], np.float32))
-    for k, more in enumerate(({"mode": "cubic"}, {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, {"mode": "nearest", "nearest_mode": "ceil"}, {"mode": "linear", "antialias": 1})):
+    for k, more in enumerate(({"mode": "cubic"}, {"mode": "linear", "coordinate_transformation_mode": "asymmetric"},
+                              {"mode": "nearest", "nearest_mode": "ceil"}, {"mode": "linear", "antialias": 1})):
         g.output(g.op("Resize", x, empty, g.const(np.array([1, 1, 0.6, 1.7], np.float32)), **more), f"resized_{k}", 1, 4, 2, 10)
     g.output(g.op("DepthToSpace", x, blocksize=2, mode="CRD"), "space", 1, 1, 8, 12)
     g.output(g.op("SpaceToDepth", x, blocksize=2), "depth", 1, 16, 2, 3)
@@ -613,7 +636,8 @@ def simple_learning(name="simple_learning"):
     scale, zero = g.const(np.array([0.1, 0.2, 0.3, 0.4, 0.5], np.float32)), g.const(np.array([0, 1, 2, 3, 4], np.int8))
     q = g.op("QuantizeLinear", x, scale, zero, axis=1)
     g.output(g.op("DequantizeLinear", q, scale, zero, axis=1), "rounded", 3, 5)
-    g.output(g.op("MatMulInteger", q, g.const(np.arange(-5, 5, dtype=np.int8).reshape(5, 2)), g.const(np.array(1, np.int8))), "integers", 3, 2, kind=TensorProto.INT32)
+    g.output(g.op("MatMulInteger", q, g.const(np.arange(-5, 5, dtype=np.int8).reshape(5, 2)), g.const(np.array(1, np.int8))), "integers", 3, 2,
+             kind=TensorProto.INT32)
     s = g.input("s", 4, 2, 3)
     for kind, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
         w, r, b = g.weight(1, gates * 2, 3), g.weight(1, gates * 2, 2), g.weight(1, gates * 4)
@@ -631,7 +655,8 @@ def simple_loops(name="simple_loops"):
     g.output(g.op("If", g.op("Cast", n, to=B), then_branch=branches[0], else_branch=branches[1]), "branch", 4, 3)
     body = helper.make_graph([node("Mul", ["v", c], ["v2"]), node("Add", ["v2", x], ["v3"]), node("ReduceMax", ["v3"], ["m"], keepdims=0),
                               node("Less", ["m", "most"], ["again"])], "body",
-                             [info("turn", I64, []), info("before", B, []), info("v", F, None)], [info("again", B, []), info("v3", F, None), info("m", F, [])])
+                             [info("turn", I64, []), info("before", B, []), info("v", F, None)],
+                             [info("again", B, []), info("v3", F, None), info("m", F, [])])
     g.const(np.array(3, np.float32), "most")
     v, m = g.op("Loop", g.const(np.array(6, np.int64)), "", x, body=body, outputs=2)
     g.output(v, "carried", 4, 3), g.output(m, "largest", None)
@@ -643,11 +668,15 @@ def simple_loops(name="simple_loops"):
 
 
 
-SMALL = [constants, lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), lambda: gated_mlp(8, 16, 24), lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
-         conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs, functions,
-         einsums, norms, old_groups, fused, attentions, rotary, transformer, grouped_queries, conversions, mixed, choices, simple_places, simple_images, simple_learning,
+SMALL = [constants, lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), lambda: gated_mlp(8, 16, 24),
+         lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
+         conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax,
+         two_programs, functions,
+         einsums, norms, old_groups, fused, attentions, rotary, transformer, grouped_queries, conversions, mixed, choices, simple_places,
+         simple_images, simple_learning,
          simple_loops]
-LARGE = [lambda: norm(128, 256, name="norm_large"), lambda: attention_block(2, 64, 128, 4, "attention_large"), lambda: bert(2, 32, 128, 4, 500, 2, "bert_large"),
+LARGE = [lambda: norm(128, 256, name="norm_large"), lambda: attention_block(2, 64, 128, 4, "attention_large"),
+         lambda: bert(2, 32, 128, 4, 500, 2, "bert_large"),
          lambda: gated_mlp(8, 256, 512, "gated_large")]
 
 
@@ -683,7 +712,8 @@ if __name__ == "__main__":
     for make in SMALL:
         g = make()
         path, answers = save(g, sys.argv[1])
-        np.savez(os.path.join(sys.argv[1], g.name + ".npz"), **{"in_" + k: v for k, v in g.feeds.items()}, **{"out_" + k: v for k, v in answers.items()})
+        np.savez(os.path.join(sys.argv[1], g.name + ".npz"), **{"in_" + k: v for k, v in g.feeds.items()},
+                 **{"out_" + k: v for k, v in answers.items()})
         print(path, os.path.getsize(path))
     for make in UNANSWERED:
         save(make(), sys.argv[1], answers=None)

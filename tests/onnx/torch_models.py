@@ -126,19 +126,22 @@ def cases():
     mask[1, 4:] = 0
     places = torch.arange(6)[None]
     return [Case("mlp", MLP(), {"x": torch.randn(4, 16)}), Case("gated", GatedMLP(), {"x": torch.randn(4, 16)}, batch=True),
-            Case("bert", BertAttention(), {"x": torch.randn(2, 6, 16), "mask": mask}), Case("llama", LlamaLayer(), {"x": torch.randn(1, 6, 16), "position_ids": places}),
+            Case("bert", BertAttention(), {"x": torch.randn(2, 6, 16), "mask": mask}),
+            Case("llama", LlamaLayer(), {"x": torch.randn(1, 6, 16), "position_ids": places}),
             Case("lora", LoRA(), {"x": torch.randn(4, 16)}), Case("experts", Experts(), {"x": torch.randn(6, 8)}),
             Case("llama_half", LlamaLayer().half(), {"x": torch.randn(1, 6, 16).half(), "position_ids": places})]
 
 
 # Models that are in tests/onnx/models, for tests without torch.
 KEPT = {"mlp_script", "gated_dynamo", "bert_dynamo23", "llama_script", "llama_dynamo", "lora_dynamo", "experts_dynamo", "llama_half_dynamo23"}
-EXPORTERS = {"script": {"dynamo": False, "opset_version": 17}, "dynamo": {"dynamo": True, "opset_version": 20}, "dynamo23": {"dynamo": True, "opset_version": 23}}
+EXPORTERS = {"script": {"dynamo": False, "opset_version": 17}, "dynamo": {"dynamo": True, "opset_version": 20},
+             "dynamo23": {"dynamo": True, "opset_version": 23}}
 
 
 def bare(model):
     """Without notes: the exporter writes places in source files into every node."""
-    for message in [model, model.graph, *model.graph.node, *model.graph.initializer, *model.graph.input, *model.graph.output, *model.graph.value_info]:
+    for message in [model, model.graph, *model.graph.node, *model.graph.initializer, *model.graph.input, *model.graph.output,
+                    *model.graph.value_info]:
         message.ClearField("doc_string")
         if "metadata_props" in message.DESCRIPTOR.fields_by_name:
             message.ClearField("metadata_props")

@@ -94,14 +94,17 @@ def test_wrong_arguments(pair, arrays):
     x, y, *_ = arrays
     wrong = [((x.astype("f8"), y), "input 0 .X.: its dtype is float64, and the program's is f32"),
              ((x, y.astype("f2")), "input 1 .Y.: its dtype is f16"), ((x.astype(">f4"), y), ">f4"),
-             ((x.astype("i4"), y), "its dtype is i32"), ((x.astype("i2"), y), "int16"), ((x[:2], y), "its shape is .2, 6., and the program's is .4, 6."),
+             ((x.astype("i4"), y), "its dtype is i32"), ((x.astype("i2"), y), "int16"),
+             ((x[:2], y), "its shape is .2, 6., and the program's is .4, 6."),
              ((np.asfortranarray(x), y), "contiguous"), ((np.ones((4, 12), "f4")[:, ::2], y), "contiguous"),
-             ((np.ones((1,) * 9, "f4"), y), "its shape is one of 9 dimensions, and the program's is .4, 6."), ((3, y), "int is no array"), (([1.0], y), "list is no array"),
+             ((np.ones((1,) * 9, "f4"), y), "its shape is one of 9 dimensions, and the program's is .4, 6."), ((3, y), "int is no array"),
+             (([1.0], y), "list is no array"),
              ((x,), "input 1 .Y. is missing"), ((x, y, x), "3 inputs are given")]
     for arguments, words in wrong:
         with pytest.raises(mica.ArgumentError, match=words):
             pair(*arguments)
-    for keywords, words in [(dict(Z=x), "no input `Z`; the inputs are X, Y,"), (dict(**{"z" + "\u00e9" * 99: x}), "no input `z\u00e9"), (dict(X=x), "given twice")]:
+    for keywords, words in [(dict(Z=x), "no input `Z`; the inputs are X, Y,"), (dict(**{"z" + "\u00e9" * 99: x}), "no input `z\u00e9"),
+                            (dict(X=x), "given twice")]:
         with pytest.raises(mica.ArgumentError, match=words):
             pair(x, y, **keywords)
     with pytest.raises(mica.ArgumentError, match="stream="):

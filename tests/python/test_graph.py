@@ -28,7 +28,8 @@ SAME = [
     ("transpose(x)", lambda x, y: x.T), ("transpose(x, perm=[1, 0])", lambda x, y: x.transpose([1, 0])),
     ("reshape(x, [2, -1])", lambda x, y: x.reshape([2, -1])), ("concat(x, y, dim=0)", lambda x, y: mica.concat(x, y, dim=0)),
     ("matmul(x, transpose(y))", lambda x, y: x @ y.T), ("rms_norm(x, eps=1e-6)", lambda x, y: mica.rms_norm(x, eps=1e-6)),
-    ("chunk(x, dim=1, parts=2, index=1)", lambda x, y: x.chunk(1, 2, 1)), ("softmax(x, dim=1)", lambda x, y: x.softmax(1)), ("softmax(x, y, dim=1)", lambda x, y: mica.softmax(x, 1, mask=y)),
+    ("chunk(x, dim=1, parts=2, index=1)", lambda x, y: x.chunk(1, 2, 1)), ("softmax(x, dim=1)", lambda x, y: x.softmax(1)),
+    ("softmax(x, y, dim=1)", lambda x, y: mica.softmax(x, 1, mask=y)),
 ]
 
 

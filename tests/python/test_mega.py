@@ -1,4 +1,4 @@
-"""Language models as persistent kernels: tokens and logits against a transformer in numpy; requests that join and leave; weights by name and from files."""
+"""Language models as persistent kernels: tokens and logits against a transformer in numpy, requests that join and leave, weights by name and file."""
 import json
 import os
 import struct
@@ -148,7 +148,8 @@ def test_requests_join_and_leave(loaded):
 def test_what_is_refused(loaded):
     c, w, model = loaded
     batch = mega.Batch(model)
-    for prompt, options, says in [([], {}, "one token or more"), ([1], {"max_tokens": 64 * 11}, "the cache has 11"), ([c["vocab_size"]], {}, "tokens are from 0"),
+    for prompt, options, says in [([], {}, "one token or more"), ([1], {"max_tokens": 64 * 11}, "the cache has 11"),
+                                  ([c["vocab_size"]], {}, "tokens are from 0"),
                                   ([1], {"temperature": -1}, "temperature"), ([1], {"top_k": 65}, "top_k")]:
         with pytest.raises(mica.UsageError, match=says):
             batch.submit(prompt, **options)

@@ -1,5 +1,6 @@
-"""Persistent kernels by way of the driver's functions, without a GPU: NVRTC compiles the text, a fake driver (tests/cuda/fake.c) takes its machine code, and
-launches run the same text for a CPU. The tokens are those of the CPU engine; calls come from several threads; a launch that hangs is reported."""
+"""Persistent kernels through the driver's functions, without a GPU: NVRTC compiles the text, a fake driver (tests/cuda/fake.c) loads its machine
+code, and launches run the same text for a CPU. The tokens are those of the CPU engine. Calls come from several threads. A launch that hangs is
+reported."""
 import os
 import shutil
 import subprocess
@@ -42,13 +43,16 @@ def test_tokens_by_way_of_the_driver(tmp_path):
         pytest.skip("no compilers")
     from mica.config import command
     config = os.path.join(ROOT, "examples/mega/tiny_llama.json")
-    subprocess.run([command(), "mega", "emit", config, "--rows", "2", "--pages", "6", "--workers", "2", "--steps", "64", "--out", tmp_path], check=True, capture_output=True)
+    subprocess.run([command(), "mega", "emit", config, "--rows", "2", "--pages", "6", "--workers", "2", "--steps", "64", "--out", tmp_path],
+                   check=True, capture_output=True)
     subprocess.run(["g++", "-O1", "-std=c++17", "-w", "-DMEGA_SHIM", "-DMEGA_LIBRARY", "-x", "c++", "-shared", "-fPIC", "-o", tmp_path / "kernel.so",
                     tmp_path / "tiny_llama.cu"], check=True)
-    subprocess.run(["cc", "-std=gnu17", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-Isrc", "-Iinclude", "-Itests/cuda", "tests/cuda/fake.c", "-ldl", "-o",
+    subprocess.run(["cc", "-std=gnu17", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-Isrc", "-Iinclude", "-Itests/cuda", "tests/cuda/fake.c",
+                    "-ldl", "-o",
                     tmp_path / "libcuda.so.1"], cwd=ROOT, check=True)
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("LD_LIBRARY_PATH")]))
-    run = subprocess.run([sys.executable, "-c", SCRIPT, config], env={**os.environ, "LD_LIBRARY_PATH": path, "FAKE_SHIM": str(tmp_path / "kernel.so")}, capture_output=True,
+    run = subprocess.run([sys.executable, "-c", SCRIPT, config],
+                         env={**os.environ, "LD_LIBRARY_PATH": path, "FAKE_SHIM": str(tmp_path / "kernel.so")}, capture_output=True,
                          text=True, timeout=280)
     if "no NVRTC" in run.stdout:
         pytest.skip("no NVRTC")

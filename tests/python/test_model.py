@@ -68,7 +68,8 @@ def test_saved(cache, tmp_path):
     run(np, mica.model(tmp_path / "cache"))
 
 
-@pytest.mark.parametrize("text", ["", "[" * 100000, "[]", "{}", '{"name": "m", "shared": [], "entries": ["../step"]}', '{"name": 1, "shared": [], "entries": []}',
+@pytest.mark.parametrize("text", ["", "[" * 100000, "[]", "{}", '{"name": "m", "shared": [], "entries": ["../step"]}',
+                                  '{"name": 1, "shared": [], "entries": []}',
                                   '{"name": "m", "shared": [["W"]], "entries": []}', '{"name": "m", "shared": [], "entries": "step"}'])
 def test_saved_by_nobody(tmp_path, text):
     (tmp_path / "model.json").write_text(text)

@@ -364,7 +364,8 @@ def test_an_engine_that_fails_leaves_the_model_alone(monkeypatch):
 
 @pytest.mark.parametrize("options, message", [
     ({"tiem": 3}, "no option 'tiem'; there are target, time"), ({"rest": "tvm"}, "one of inductor, eager"),
-    ({"time": "long"}, "is a number"), ({"max_ops": []}, "there is no size"), ({"max_ops": "all"}, "a number or several"), ({"buckets": [0]}, "at least 1")])
+    ({"time": "long"}, "is a number"), ({"max_ops": []}, "there is no size"), ({"max_ops": "all"}, "a number or several"),
+    ({"buckets": [0]}, "at least 1")])
 def test_wrong_options_are_errors(options, message):
     with pytest.raises(Exception, match=message):
         torch.compile(nn.Linear(4, 4), backend=mica.torch.backend, options=options)(torch.randn(2, 4))

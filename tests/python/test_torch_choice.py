@@ -24,7 +24,8 @@ def numbers():
 # Results of x without ties, t with ties, o with NaN and infinities, indices i [2, 3] from 0 to 4, j [4] that count from the end too.
 CASES = {
     "topk": lambda x, t, o, i, j: [*x.topk(3), *x.topk(2, dim=0), t.topk(4)[0], o.topk(3)[0], *x.topk(9)],
-    "argmax": lambda x, t, o, i, j: [f(a, dim=d, keepdim=k) for f in (torch.argmax, torch.argmin) for a in (x, t, o) for d, k in ((0, True), (1, False))],
+    "argmax": lambda x, t, o, i, j: [f(a, dim=d, keepdim=k) for f in (torch.argmax, torch.argmin) for a in (x, t, o) for d,
+                                     k in ((0, True), (1, False))],
     "argmax of all": lambda x, t, o, i, j: [t.argmax(), t.argmin(), o.argmax()],
     "extremes": lambda x, t, o, i, j: [r for a in (x, t, o) for r in (*a.max(1), *a.min(0, True))] + [x.max(0)[0], x.min(1)[1]],
     "index_select": lambda x, t, o, i, j: [x.index_select(0, i[0]), x.index_select(1, i[1]), o.index_select(0, i[0])],

@@ -178,7 +178,7 @@ def test_programs_run_where_inductor_cannot_compile_the_whole(monkeypatch):
 
 
 def test_the_time_of_a_graph_is_at_most_twice_what_inductor_needs():
-    """Inductor needs about 3 + 0.012 n seconds on a GPU: with what is compiled beside and after the searches that makes at most three times as long."""
+    """Inductor needs about 3 + 0.012 n seconds on a GPU: with compilation beside and after the searches, at most three times as long."""
     none, some = types.SimpleNamespace(time=0), types.SimpleNamespace(time=40)
     for nodes in (200, 402, 585, 616, 844, 1472):
         assert budget.seconds_of(none, nodes, "cuda") <= 2 * (3 + 0.012 * nodes)
@@ -224,7 +224,8 @@ def test_different_nodes_of_one_text_are_one_program(monkeypatch):
 
     def layer(x):
         return (x @ w).softmax(-1) * 2
-    e = explain(lambda x: layer(layer(x.clone()).logcumsumexp(0)), torch.randn(8, 64), options={**ALL, "take": "faster", "rest": "inductor", "time": 30})
+    e = explain(lambda x: layer(layer(x.clone()).logcumsumexp(0)), torch.randn(8, 64),
+                options={**ALL, "take": "faster", "rest": "inductor", "time": 30})
     assert len(e.programs) == len(watch.given) == 2 and len(set(watch.searches)) == 1 and len({p.same_as for p in e.programs}) == 1, e.details()
     assert all(asked == pytest.approx(30) for _, asked in watch.given), watch.given
 
@@ -408,7 +409,8 @@ def test_a_program_needs_its_operations_or_its_bytes():
 
 
 @pytest.mark.parametrize("take, stopped, unmeasured, op_by_op", [
-    ("faster", True, "the time was over", True), ("faster", False, "there is no GPU", True), ("faster", True, "", True), ("all", True, "the time was over", True),
+    ("faster", True, "the time was over", True), ("faster", False, "there is no GPU", True), ("faster", True, "", True),
+    ("all", True, "the time was over", True),
     ("faster", True, "there was no time to measure the whole program; its subprograms were", False)])
 def test_a_program_that_never_ran_is_not_measured(monkeypatch, tmp_path, take, stopped, unmeasured, op_by_op):
     saved = []

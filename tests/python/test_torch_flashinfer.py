@@ -1,5 +1,5 @@
-"""bench/suites/flashinfer.py: definitions in FlashInfer-Bench's format become solutions in its format, right by the reference; nvcc compiles them where it
-is, and tvm-ffi loads them. The package's own reader takes the solution where it is installed."""
+"""bench/suites/flashinfer.py: definitions in FlashInfer-Bench's format become solutions in its format, correct by the reference. nvcc compiles them
+if it is installed, and tvm-ffi loads them. The package's own reader takes the solution if it is installed."""
 import csv
 import json
 import os
@@ -21,7 +21,8 @@ def tensor(*shape, dtype="float16"):
 
 NORM = "\n    x = {x}\n    out = (x * torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + EPS) * weight.float()).to(hidden_states.dtype)\n    return {out}\n"
 DEFINITIONS = {
-    "rmsnorm_h64": {"op_type": "rmsnorm", "axes": AXES, "inputs": {"hidden_states": tensor("batch_size", "hidden_size"), "weight": tensor("hidden_size")},
+    "rmsnorm_h64": {"op_type": "rmsnorm", "axes": AXES, "inputs": {"hidden_states": tensor("batch_size", "hidden_size"),
+                                                                   "weight": tensor("hidden_size")},
                     "outputs": {"output": tensor("batch_size", "hidden_size")},
                     "reference": "import torch\ndef run(hidden_states, weight):\n    EPS = 1e-5" + NORM.format(x="hidden_states.float()", out="out")},
     "fused_add_rmsnorm_h64": {"op_type": "rmsnorm", "axes": AXES, "inputs": {
@@ -39,7 +40,8 @@ DEFINITIONS = {
 def run(folder, name, *words, **changes):
     path = folder / f"{name}.json"
     path.write_text(json.dumps({"name": name, **DEFINITIONS[name], **changes}))
-    return subprocess.run([sys.executable, SCRIPT, path, "--mica", os.environ["MICA"], "--out", folder / "solution.json", *words], capture_output=True, text=True)
+    return subprocess.run([sys.executable, SCRIPT, path, "--mica", os.environ["MICA"], "--out", folder / "solution.json", *words],
+                          capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
@@ -67,7 +69,8 @@ def compiled(solution, name, folder):
         return
     for s in solution["sources"]:
         (folder / s["path"]).write_text(s["content"])
-    subprocess.run([nvcc, "-O0", "-shared", "-Xcompiler", "-fPIC", "-gencode", "arch=compute_90a,code=sm_90a", *(s["path"] for s in solution["sources"]),
+    subprocess.run([nvcc, "-O0", "-shared", "-Xcompiler", "-fPIC", "-gencode", "arch=compute_90a,code=sm_90a",
+                    *(s["path"] for s in solution["sources"]),
                     "-o", "solution.so", "-lcublasLt"], check=True, cwd=folder)
     tvm_ffi = pytest.importorskip("tvm_ffi")
     call = tvm_ffi.load_module(os.fspath(folder / "solution.so"))["run"]
@@ -79,7 +82,8 @@ def compiled(solution, name, folder):
 
 
 def test_refusals(tmp_path):
-    for words, changes, why in (((), {}, "name sizes by --workloads or --axes: batch_size"), (("--axes", "M=4"), {}, "its varying axes are batch_size, not M"),
+    for words, changes, why in (((), {}, "name sizes by --workloads or --axes: batch_size"),
+                                (("--axes", "M=4"), {}, "its varying axes are batch_size, not M"),
                                 (("--axes", "batch_size=4"), {"op_type": "gqa_paged"}, "there is no program for gqa_paged of 2 inputs"),
                                 (("--axes", "batch_size=4"), {"reference": "def run(): pass"}, "the reference does not say its epsilon")):
         said = run(tmp_path, "rmsnorm_h64", *words, **changes)

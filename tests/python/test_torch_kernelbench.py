@@ -43,7 +43,9 @@ def run_and_check_correctness(model, new, get_inputs, metadata, trials, seed, de
     passed = passed and (model(*x).ndim == 2 or new is model)
     return Result(correctness=passed, metadata={"correctness_trials": f"({trials * passed} / {trials})", "max_difference": ["0.5"]})
 """
-BODIES = {"1_Scale": "return x * self.k + x", "2_Sums": "return (x * x).sum(1)", "3_Breaks": "return x @ x", "5_Draws": "return torch.nn.functional.dropout(x, training=True)", "6_Ill": "return (x * 1e8).cos().sum(1)", "4_Hangs": "import time; time.sleep(600 * (x.device.type != 'meta')); return x"}
+BODIES = {"1_Scale": "return x * self.k + x", "2_Sums": "return (x * x).sum(1)", "3_Breaks": "return x @ x",
+          "5_Draws": "return torch.nn.functional.dropout(x, training=True)", "6_Ill": "return (x * 1e8).cos().sum(1)",
+          "4_Hangs": "import time; time.sleep(600 * (x.device.type != 'meta')); return x"}
 
 
 @pytest.fixture

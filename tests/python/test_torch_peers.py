@@ -35,7 +35,8 @@ def test_rows(name, tmp_path):
     inputs = [(n["out"][0], rng.standard_normal(n["shape"]).astype("f4")) for n in graph["nodes"] if n["op"] == "input"]
     for key, x in inputs:
         np.save(tmp_path / f"{key}.npy", x)
-    subprocess.run([os.environ["MICA"], "run", path, *(f"{k}={tmp_path / k}.npy" for k, _ in inputs), "--out", tmp_path / "out", "--quiet"], check=True)
+    subprocess.run([os.environ["MICA"], "run", path, *(f"{k}={tmp_path / k}.npy" for k, _ in inputs), "--out", tmp_path / "out", "--quiet"],
+                   check=True)
     got = peers.function_of(graph, peers._torch_operators())(*(torch.from_numpy(x) for _, x in inputs))
     files = sorted(os.listdir(tmp_path / "out"), key=lambda f: int("".join(c for c in f if c.isdigit()) or 0))
     files = [f for f in files if f.endswith(".npy")]

@@ -181,7 +181,8 @@ def widens(k, x, at):
     return k + 1
 
 
-CHANGES = [(reads_before, None), (old_value, 2), (view_of_old, None), (twice, 3), (gives_it, 2), (gives_value, 0), (itself, 0), (puts, 2), (adds, 0), (widens, 0)]
+CHANGES = [(reads_before, None), (old_value, 2), (view_of_old, None), (twice, 3), (gives_it, 2), (gives_value, 0), (itself, 0), (puts, 2), (adds, 0),
+           (widens, 0)]
 
 
 @pytest.mark.parametrize("f, saved", CHANGES, ids=lambda f: getattr(f, "__name__", None))

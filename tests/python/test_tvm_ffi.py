@@ -78,7 +78,8 @@ def nvcc():
 
 def test_cuda_compiles_and_refuses(nvcc, tmp_path):
     (tmp_path / "pair.mica").write_text("program pair { X: f16[4, 8]\n return sum(X * 2, dim=1) }")
-    f = subprocess.run([os.environ["MICA"], "optimize", tmp_path / "pair.mica", "--target", "sm_90a", "--quiet", "--no-db", "--max-block-ops", "3", "--out",
+    f = subprocess.run([os.environ["MICA"], "optimize", tmp_path / "pair.mica", "--target", "sm_90a", "--quiet", "--no-db", "--max-block-ops", "3",
+                        "--out",
                         tmp_path / "pair"], text=True, capture_output=True)
     assert f.returncode == 0, f.stderr
     subprocess.run([nvcc, "-O0", "-shared", "-Xcompiler", "-fPIC", "-gencode", "arch=compute_90a,code=sm_90a", "kernel.cu", "-o", "kernel.so"],

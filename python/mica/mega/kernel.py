@@ -1,5 +1,5 @@
-"""PersistentKernel: builds a model layer by layer, with the interface of MPK (Mirage). The calls become a model in the text form. Mica makes its plan,
-events and proof, so grids and blocks in the arguments are ignored."""
+"""PersistentKernel: builds a model layer by layer, with the interface of MPK (Mirage). The calls become a model in the text form. Mica makes its
+plan, events and proof, so grids and blocks in the arguments are ignored."""
 from __future__ import annotations
 
 import math
@@ -42,8 +42,10 @@ class _Call:
 
 # Layers of mega: order of what is read, where a name is an activation's number or a weight's; what is written
 _LAYERS = {
-    "embed": ("token", "table"), "rmsnorm": (0, "norm"), "linear": (0, "weight"), "rmsnorm_linear": (0, "norm", "weight"), "rmsnorm_head": (0, "norm", "table"),
-    "linear_with_residual": (0, "weight", 1), "rmsnorm_gate_up": (0, "norm", "gate_up"), "served_attention": (0,), "qknorm_served_attention": (0, "q_norm", "k_norm"),
+    "embed": ("token", "table"), "rmsnorm": (0, "norm"), "linear": (0, "weight"), "rmsnorm_linear": (0, "norm", "weight"),
+    "rmsnorm_head": (0, "norm", "table"),
+    "linear_with_residual": (0, "weight", 1), "rmsnorm_gate_up": (0, "norm", "gate_up"), "served_attention": (0,),
+    "qknorm_served_attention": (0, "q_norm", "k_norm"),
     "sample_partial": (0, "settings"), "sample": (0, "settings"),
 }
 _TYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f32"}
@@ -62,7 +64,8 @@ def theta_of(cos, dim: int) -> float:
     if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < dim // 2 or dim < 4:
         raise UsageError(f"a table of cosines is [position][{dim}], with two positions or more")
     first = [math.acos(max(-1.0, min(1.0, float(c)))) for c in table[1][:dim // 2]]
-    best = max(range(1, dim // 2), key=lambda i: first[i] * (1 if first[i] > 0.05 else 0))  # the most exact one, as cosines near 1 have few significant bits
+    # The most exact one: cosines near 1 have few significant bits.
+    best = max(range(1, dim // 2), key=lambda i: first[i] * (1 if first[i] > 0.05 else 0))
     theta = first[best] ** (-dim / (2 * best)) if first[best] > 0 else 1.0
     theta = float(f"{theta:.3g}") if abs(float(f"{theta:.3g}") / theta - 1) < 0.02 else theta
     if any(abs(math.cos(theta ** (-2 * i / dim)) - float(table[1][i])) > 0.01 for i in range(dim // 2)):
@@ -75,14 +78,16 @@ class PersistentKernel:
 
     engine, deadline: as for mica.mega.from_config. rope_theta, rope_scaling: in place of tables of cosines. rms_norm_eps: epsilon of all norms."""
 
-    def __init__(self, *, world_size: int = 1, max_num_batched_tokens: int = 1, max_num_batched_requests: int = 0, max_num_pages: int = 64, page_size: int = 64,
+    def __init__(self, *, world_size: int = 1, max_num_batched_tokens: int = 1, max_num_batched_requests: int = 0, max_num_pages: int = 64,
+                 page_size: int = 64,
                  max_seq_length: int = 512, eos_token_id: int = -1, num_workers: int = 0, meta_tensors: dict | None = None, engine: str = "cpu",
                  deadline: float = 2.0, rope_theta: float | None = None, rope_scaling: dict | None = None, rms_norm_eps: float = 1e-6, **ignored):
         if world_size != 1:
             raise UsageError(f"world_size is {world_size}; one GPU is supported")
         if page_size < max_num_batched_tokens:
             raise UsageError(f"page_size is {page_size}, and rows without a request need {max_num_batched_tokens}")
-        self.rows, self.max_num_batched_tokens, self.max_num_batched_requests = max_num_batched_tokens, max_num_batched_tokens, max_num_batched_requests or max_num_batched_tokens
+        self.rows = self.max_num_batched_tokens = max_num_batched_tokens
+        self.max_num_batched_requests = max_num_batched_requests or max_num_batched_tokens
         self.pages, self.slots, self.max_seq_length, self.eos = max_num_pages, page_size, max_seq_length, eos_token_id
         self.num_workers, self.meta, self.engine, self.deadline = num_workers, meta_tensors or {}, engine, deadline
         self.theta, self.scaling, self.eps = rope_theta, rope_scaling or {}, rms_norm_eps
@@ -151,7 +156,8 @@ class PersistentKernel:
     def silu_mul_layer(self, input, output, **grid) -> None:
         self._add("silu_mul", (input,), (output,))
 
-    def paged_attention_layer(self, input, k_cache, v_cache, output, q_norm=None, k_norm=None, cos_pos_embed=None, sin_pos_embed=None, **grid) -> None:
+    def paged_attention_layer(self, input, k_cache, v_cache, output, q_norm=None, k_norm=None, cos_pos_embed=None, sin_pos_embed=None,
+                              **grid) -> None:
         """k_cache: [pages, page_size, heads of keys, dim]; only the last two dimensions are used."""
         if len(k_cache.dims) < 2 or k_cache.dims != v_cache.dims:
             raise UsageError("caches of keys and of values have equal shapes, [pages, page_size, heads, dim]")
@@ -162,7 +168,8 @@ class PersistentKernel:
                 raise UsageError("a rotary embedding needs cos_pos_embed, or rope_theta of PersistentKernel")
             self.theta = theta_of(cos_pos_embed.parts[0], dim)
         attrs = {"heads": heads, "kv": kv, "dim": dim, "theta": self.theta}
-        for name, field in (("rope_factor", "factor"), ("rope_low", "low_freq_factor"), ("rope_high", "high_freq_factor"), ("rope_original", "original_max_position_embeddings")):
+        for name, field in (("rope_factor", "factor"), ("rope_low", "low_freq_factor"), ("rope_high", "high_freq_factor"),
+                            ("rope_original", "original_max_position_embeddings")):
             if field in self.scaling:
                 attrs[name] = float(self.scaling[field])
         if (q_norm is None) != (k_norm is None):
@@ -195,8 +202,9 @@ class PersistentKernel:
                 out[-1] = _Call("rmsnorm_linear", last.reads, c.writes, {**last.weights, "weight": c.weights["weight"]}, last.attrs)
             elif c.kind == "silu_mul":
                 if not follows or last.kind != "rmsnorm_linear" or len(last.weights["weight"].parts) != 2:
-                    raise UsageError(f"silu_mul_layer of {c.reads[0].name}: it follows a norm and one product with the two weights of a gated MLP, fused")
-                out[-1] = _Call("rmsnorm_gate_up", last.reads, c.writes, {"norm": last.weights["norm"], "gate_up": last.weights["weight"]}, last.attrs)
+                    raise UsageError(f"silu_mul_layer of {c.reads[0].name}: it must follow a norm and one fused product of a gated MLP's weights")
+                out[-1] = _Call("rmsnorm_gate_up", last.reads, c.writes, {"norm": last.weights["norm"], "gate_up": last.weights["weight"]},
+                                last.attrs)
             else:
                 out.append(c)
         return out
@@ -273,7 +281,9 @@ class PersistentKernel:
             weights = {}
             for k in c.weights:
                 argument = "table" if kind == "rmsnorm_head" and k == "weight" else k
-                stacked = np.concatenate([self._array(kind, argument, g.weights[k], layered) for g in group]) if argument != "table" else self._array(kind, argument, c.weights[k], False)
+                stacked = np.concatenate([self._array(kind, argument, g.weights[k],
+                                                      layered) for g in group]) if argument != "table" else self._array(kind, argument, c.weights[k],
+                                                                                                                        False)
                 name = weights[argument] = f"w{len(arrays)}_{argument}"
                 arrays[name] = np.ascontiguousarray(stacked)
                 kind_of = _type_of(c.weights[k].parts[0])
@@ -331,7 +341,8 @@ class PersistentKernel:
         """The model in Mica's text form."""
         tensors, operators, _ = self._tensors_and_operators()
         context = self.slots - (1 if (self.pages - 1) // self.rows > 1 else 2)
-        return "\n".join([f"mega {name}(rows = {self.rows}, context = {context}) {{", f"  workers {self._workers}", *("  " + t for t in tensors), *operators, "}", ""])
+        return "\n".join([f"mega {name}(rows = {self.rows}, context = {context}) {{", f"  workers {self._workers}", *("  " + t for t in tensors),
+                          *operators, "}", ""])
 
     def compile(self, **ignored) -> PersistentKernel:
         """Makes and proves the plan, and sets the weights."""

@@ -95,7 +95,8 @@ class Model:
         """Writes the end times of all tasks of the last step, in the Trace Event Format. On a GPU the model needs trace=True."""
         self._mega.trace(path)
 
-    def generate(self, prompts, max_tokens: int = 16, *, temperature: float = 0.0, top_k: int = 0, seed: int = 0, stop=(), burst: int = 16) -> list[list[int]]:
+    def generate(self, prompts, max_tokens: int = 16, *, temperature: float = 0.0, top_k: int = 0, seed: int = 0, stop=(),
+                 burst: int = 16) -> list[list[int]]:
         """Returns the tokens that follow each prompt. All requests run together. burst: largest number of steps of a launch."""
         from .batch import Batch
         batch = Batch(self, burst=burst)
@@ -131,7 +132,8 @@ def _config_dict(config) -> dict:
 def from_config(config, **options) -> Model:
     """A Llama, Qwen3 or Qwen3 with experts by its configuration: the path of a config.json, a dictionary, or a configuration object of transformers.
 
-    options: rows, pages, engine ("cpu" or "gpu"), device, workers, deadline, trace, attention_parts (of the cached positions, each a work tile; 0: chosen)."""
+    options: rows, pages, engine ("cpu" or "gpu"), device, workers, deadline, trace, attention_parts (of cached positions, each a work tile; 0: the
+    default)."""
     name = "config"
     if isinstance(config, (str, os.PathLike)):
         name = os.fspath(config)

@@ -3,8 +3,8 @@
     python -m mica.mega.server config.json --port 8000 --rows 8
     curl localhost:8000/v1/completions -d '{"prompt": [1, 2, 3], "max_tokens": 8, "stream": true}'
 
-One thread runs launches; each client has a thread that waits for its tokens. A prompt is a list of token numbers, or a text where there is a tokenizer:
-any object with encode(text) -> numbers and decode(numbers) -> text. Without one, texts are token numbers with spaces between.
+One thread runs launches, and each client has a thread that waits for its tokens. A prompt is a list of token numbers or, with a tokenizer, a text.
+A tokenizer is any object with encode(text) -> numbers and decode(numbers) -> text. Without one, a text is token numbers separated by spaces.
 """
 from __future__ import annotations
 
@@ -232,7 +232,8 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True  # what follows would be read as another request
         if self.path == "/health":
             e = self.server.engine
-            self._send(200, {"running": len(e.batch.running), "waiting": len(e.batch.waiting), "free_pages": len(e.batch.free), "launches": e.launches})
+            self._send(200, {"running": len(e.batch.running), "waiting": len(e.batch.waiting), "free_pages": len(e.batch.free),
+                             "launches": e.launches})
         elif self.path == "/v1/models":
             self._send(200, {"object": "list", "data": [{"id": self.server.name, "object": "model", "owned_by": "mica"}]})
         else:

@@ -47,7 +47,8 @@ def from_transformers(source, tensors, config):
                    for name, ns in (("Wgate_up", ("gate_proj", "up_proj")), ("Wdown", ("down_proj",)))}
     if "q_norm" in tensors:
         by_layer |= {"q_norm": ("self_attn.q_norm",), "k_norm": ("self_attn.k_norm",)}
-    wanted = {n for ns in parts.values() for n in ns} | {f"model.layers.{l}.{n}.weight" for ns in by_layer.values() for n in ns for l in range(layers)}
+    wanted = {n for ns in parts.values() for n in ns}
+    wanted |= {f"model.layers.{l}.{n}.weight" for ns in by_layer.values() for n in ns for l in range(layers)}
     wanted |= {f"model.layers.{l}.{n}.weight" for of in experts.values() for ns in of for n in ns for l in range(layers)}
     given = set(source)
     missing = sorted(wanted - given)

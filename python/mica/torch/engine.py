@@ -237,7 +237,8 @@ def _make(text, target, settings, options, seconds, folder, ended=None):
     try:
         program = _optimize(text, settings, target=target, time=float(seconds), progress=_ends(ended, shown) if ended else options.progress)
         report, never_ran = program.report, (program.report.get("gpu") or {}).get("unmeasured")
-        if options.take == "faster" and report["stopped"] and never_ran and report["best"]["op_by_op"]:  # the same as without Mica, so no measurement is needed
+        # The result is the same as without Mica, so no measurement is needed.
+        if options.take == "faster" and report["stopped"] and never_ran and report["best"]["op_by_op"]:
             raise EngineError(f"{never_ran}; {MORE_TIME}")
         program.save(folder)
     except (mica.Error, TypeError) as error:

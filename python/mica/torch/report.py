@@ -76,7 +76,8 @@ class Report:
     def taken(self):
         """Nodes that run in programs of Mica."""
         by_name = {p.name: p for p in self.programs}
-        return [n for n in self.nodes if (p := by_name.get(n.program)) and (p.taken or p.sizes)]  # after an error there may be no program of that name
+        # After an error there may be no program of that name.
+        return [n for n in self.nodes if (p := by_name.get(n.program)) and (p.taken or p.sizes)]
 
     @property
     def left(self):
