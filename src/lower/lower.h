@@ -124,6 +124,7 @@ struct choice {
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
 int64_t scheme_knob(const struct choice *c, const char *name); // its value; 0: the scheme has no such knob
 int *scheme_knob_at(struct choice *c, const char *name);       // NULL: the scheme has no such knob
+// Modelled seconds; infinite if the settings do not fit.
 double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
 bool scheme_counts(const struct scheme *s, const struct lower_job *j, const struct knobs *k, struct kernel_counts *out); // false: they do not fit
 int scheme_emit(const struct scheme *s, const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e);
