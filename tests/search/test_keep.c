@@ -44,7 +44,7 @@ static int place(const struct walk *s, const struct option *x)
     if (s->o[i].structure == x->structure) count(&twins, s, i);
   }
   if (twins.n >= 2) return twins.worst;
-  if (near.n >= 4) return near.worst;
+  if (near.n >= 6) return near.worst;
   if (kin.n >= 8) return kin.worst;
   if (s->n < MOST) return -1;
   return most_needs(s) > kin.n + 1 ? -3 : kin.n ? kin.worst : -2;
