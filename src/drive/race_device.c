@@ -77,13 +77,15 @@ int race_device_whole(struct job *j, struct err *e)
   bool op_by_op = j->best.g == j->base.g;
   j->host = j->target;
   if (device_joined(j, &j->base, &inner) != OK) j->base.dropped = arena_strdup(j->mem, inner.text);
-  if (!op_by_op)
-    TRY(device_joined(j, &j->best, e));
-  else if (j->base.gpu.lowered)
-    j->best = j->base;
-  else
-    return *e = inner, (int)e->status;
-  if (op_by_op) j->reason = why_op_by_op(j);
+  if (!op_by_op && device_joined(j, &j->best, e) != OK) {
+    if (!j->base.gpu.lowered) return (int)e->status;
+    j->reason = arena_printf(j->mem, "its subprograms cannot be joined: %.300s", e->text);
+    op_by_op = true, *e = (struct err){0};
+  } else if (op_by_op) {
+    j->reason = why_op_by_op(j);
+  }
+  if (op_by_op && !j->base.gpu.lowered) return *e = inner, (int)e->status;
+  if (op_by_op) j->best = j->base;
   const bool apart = j->rank; // one GPU does not run all ranks
   int raced = op_by_op || j->single || *j->unmeasured || apart || clock_hurries(j) ? NO : race_joined(j, e);
   if (raced == NO)

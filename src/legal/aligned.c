@@ -5,11 +5,17 @@
 
 #include <string.h>
 
-static bool begins_anywhere(const struct graph *g, int t)
+struct copies {
+  int *of;      // by tensor of g: its copy in `to`; -1: none yet
+  bool between; // tensors between kernels are copied too
+};
+
+static bool begins_anywhere(const struct graph *g, int t, bool between)
 {
   const struct shape *s = &g->tensors[t].shape;
   const int64_t row = s->n ? s->d[s->n - 1] : 1;
-  return g->nodes[g->tensors[t].node].op == OP_INPUT && num_rows[g->tensors[t].dtype].bits == 16 && row % 8 && row > 8 && shape_size(s) > row;
+  return (between || g->nodes[g->tensors[t].node].op == OP_INPUT) && num_rows[g->tensors[t].dtype].bits == 16 && row % 8 && row > 8 &&
+         shape_size(s) > row;
 }
 
 static bool loaded_by_product(const struct node *n, int k)
@@ -36,7 +42,7 @@ static bool is_mask(const struct graph *g, const struct node *n, int k)
 // Copies tensor t. The copy of a transposed tensor is the transposed copy. A reshaped tensor is copied itself, since rows of a copy have gaps.
 static int copy_of(struct rewriting *w, int t, int *out)
 {
-  int *copy = w->own; // by tensor of g: of `to`; -1: no copy yet
+  int *copy = ((struct copies *)w->own)->of; // by tensor of g: of `to`; -1: no copy yet
   const struct node *n = &w->g->nodes[w->g->tensors[t].node];
   int from = -1;
   if (copy[t] < 0 && op_rows[n->op].rule == RULE_VIEW && n->op != OP_RESHAPE) {
@@ -49,10 +55,11 @@ static int copy_of(struct rewriting *w, int t, int *out)
 
 static int kernel(struct rewriting *w, const struct node *n, int *out)
 {
+  const bool between = ((struct copies *)w->own)->between;
   int *map = arena_copy(w->to->mem, w->map, sizeof *map * (size_t)(w->g->ntensors + 1)), copies = 0;
   for (int k = 0; k < n->nin; k++) {
     const int t = n->in[k];
-    if (!is_mask(w->g, n, k) && (!begins_anywhere(w->g, graph_root(w->g, t)) || !loaded_by_product(n, k))) continue;
+    if (!is_mask(w->g, n, k) && (!begins_anywhere(w->g, graph_root(w->g, t), between) || !loaded_by_product(n, k))) continue;
     TRY(copy_of(w, t, &map[t]));
     copies++;
   }
@@ -61,11 +68,11 @@ static int kernel(struct rewriting *w, const struct node *n, int *out)
   return w->changed = true, *out = map[n->out], OK;
 }
 
-int legal_aligned(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
+int legal_aligned(struct arena *mem, const struct graph *wrapped, bool between, struct graph **out, struct err *e)
 {
-  int *copy = NEWS(mem, int, wrapped->ntensors + 1);
-  memset(copy, -1, sizeof *copy * (size_t)(wrapped->ntensors + 1));
-  return legal_rewrite(mem, wrapped, kernel, copy, out, e);
+  struct copies copies = {NEWS(mem, int, wrapped->ntensors + 1), between};
+  memset(copies.of, -1, sizeof *copies.of * (size_t)(wrapped->ntensors + 1));
+  return legal_rewrite(mem, wrapped, kernel, &copies, out, e);
 }
 
 bool legal_copied(const struct graph *g, int t)

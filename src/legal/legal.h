@@ -28,7 +28,8 @@ int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **
 int legal_merge(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 int legal_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e); // with the operators that compute their indices
 int legal_parts(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);   // NO: *out is the same graph
-int legal_aligned(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
+// Copies of unaligned inputs; `between`: of tensors between kernels too.
+int legal_aligned(struct arena *mem, const struct graph *wrapped, bool between, struct graph **out, struct err *e);
 int legal_spans(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
 int load_once(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 int step_products(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e); // never NO

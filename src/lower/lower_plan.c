@@ -267,7 +267,9 @@ static int plan_wrapped(struct arena *mem, const struct graph *g, const struct t
   TRY(plan_rewritten(mem, load_once(mem, wrapped, &other, e), &other, gpu, o, p, e));
   TRY(plan_rewritten(mem, legal_gathers(mem, wrapped, &other, e), &other, gpu, o, p, e));
   TRY(plan_rewritten(mem, legal_spans(mem, wrapped, &other, e), &other, gpu, o, p, e));
-  return plan_rewritten(mem, legal_aligned(mem, wrapped, &other, e), &other, gpu, o, p, e);
+  TRY(plan_rewritten(mem, legal_aligned(mem, wrapped, false, &other, e), &other, gpu, o, p, e));
+  if (isfinite(plan_cost(mem, p))) return OK;
+  return plan_rewritten(mem, legal_aligned(mem, wrapped, true, &other, e), &other, gpu, o, p, e);
 }
 
 int lower_plan(struct arena *mem, const struct graph *g, const struct target *gpu, const struct lower_opts *o, struct lower_plan *p, struct err *e)
