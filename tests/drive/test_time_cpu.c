@@ -70,7 +70,7 @@ static void the_best_until_then_is_the_result(void **state)
   arena_close(&mem);
 }
 
-// No error, as long as there is time to check and measure the program operator by operator.
+// No error. The program operator by operator is checked and measured, or a warning says that the time was over.
 static void nothing_measured_is_no_error(void **state)
 {
   (void)state;
@@ -83,7 +83,8 @@ static void nothing_measured_is_no_error(void **state)
     if (optimize_slowly(&mem, texts[i], &w, &r, &e) != OK) fail_msg("%s", e.text);
     const json_t *best = json_object_get(r, "best");
     assert_true(json_is_true(json_object_get(r, "stopped")) && json_is_true(json_object_get(best, "op_by_op")));
-    assert_true(json_number_value(json_object_get(best, "us")) > 0 && json_number_value(json_object_get(r, "max_rel_err")) > 0);
+    const bool complete = json_number_value(json_object_get(best, "us")) > 0 && json_number_value(json_object_get(r, "max_rel_err")) > 0;
+    assert_true(complete || json_string_value(json_object_get(r, "warning"))); // a busy machine may have no time left for both
     const char *left = json_string_value(json_object_get(r, "left"));
     if (!strstr(left, "search was ended early") && !strstr(left, "not measured: operator by operator")) fail_msg("%s", left);
     json_decref(r);
@@ -146,7 +147,8 @@ static void a_compiler_may_outlast_the_time(void **state)
   json_t *r;
   if (optimize_with_compiler(&mem, compiler, &w, &r, &e) != OK) fail_msg("%s", e.text);
   assert_true(json_is_true(json_object_get(r, "stopped")) && json_is_true(json_object_get(json_object_get(r, "best"), "op_by_op")));
-  assert_non_null(strstr(json_string_value(json_object_get(r, "left")), "not measured: operator by operator"));
+  const char *left = json_string_value(json_object_get(r, "left"));
+  if (!strstr(left, "search was ended early") && !strstr(left, "not measured: operator by operator")) fail_msg("%s", left);
   json_decref(r);
   arena_close(&mem);
 }
