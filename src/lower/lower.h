@@ -68,7 +68,7 @@ struct lower_job {
   const struct target *gpu;
   const char *name;             // of the tile kernel
   bool dependent;               // launched before the previous kernel has ended, so it waits before it reads results
-  bool anew;                    // a scheme has re-tiled the grid, the loop or columns (mma_cut.c)
+  bool retiled;                 // `n` is the result of mma_retile (mma_cut.c)
   int64_t cut;                  // with a re-tiled grid: rows of a block, if the last one has fewer; else 0
   bool exact;                   // tensor cores accumulate the products of one iteration only: for parts of f32 (parts.c)
   struct kernel_counts *counts; // memory for `most`: choices() stores the counts of each setting, as count() would compute them; or NULL

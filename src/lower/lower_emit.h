@@ -127,7 +127,8 @@ struct lower_space {                                                            
 void space_push(struct lower_space *s, const int64_t *extent, int axis); // adds a faster axis, unless it is there already
 axis_set space_axes(const struct lower_space *s);
 static inline int64_t space_size(const struct lower_space *s) { return MAX(s->size, 1); }
-// Memory along the space, in units of so many elements; the index counts `by` elements of the fastest axis at once. False: units do not lie so.
+// The walk of memory along the space, in units of `unit` elements. One step of the index is `by` elements of the fastest axis.
+// Returns false if a unit is not contiguous in memory.
 bool space_walk(const struct lower_space *s, const int64_t *extent, const int64_t *stride, int unit, int by, struct lower_walk *out);
 
 const char *tile_dtype(enum dtype t); // "fp16"

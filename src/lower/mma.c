@@ -192,7 +192,7 @@ static void body(struct mma_kernel *k)
 static const void *plan(const struct lower_job *j, const struct knobs *k, char why[160])
 {
   struct mma_plan *p = NEW(j->mem, struct mma_plan);
-  j = mma_anew(j, (struct norm_anew){k->v[MMA_ROWS], k->v[MMA_STEP], 0}, why);
+  j = mma_retile(j, (struct norm_retile){k->v[MMA_ROWS], k->v[MMA_STEP], 0}, why);
   return mma_plan(p, j, why) && mma_fit(p, k) ? p : NULL;
 }
 
@@ -236,7 +236,7 @@ static int with_parts(struct mma_plan *p, struct knobs k, int n, int most, struc
 }
 
 // Tries one layout of warps with different numbers of stages. Returns the new number of settings.
-static int with_stages(struct mma_plan *p, struct norm_anew to, const struct warp_layout *w, int n, int most, struct knobs *out)
+static int with_stages(struct mma_plan *p, struct norm_retile to, const struct warp_layout *w, int n, int most, struct knobs *out)
 {
   int ways = p->job->tail ? 2 : 1;
   for (int way = 0; way < 3 * ways && n < most; way++) {
@@ -275,11 +275,11 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
 {
   struct mma_plan p;
   struct warp_layout w[WARP_LAYOUTS];
-  struct norm_anew to[MMA_CUTS];
+  struct norm_retile to[MMA_CUTS];
   char other[160];
   int n = 0, cuts = mma_cuts(j, 16, to, why);
   for (int i = 0; i < cuts; i++) {
-    if (!mma_plan(&p, mma_anew(j, to[i], other), other)) continue;
+    if (!mma_plan(&p, mma_retile(j, to[i], other), other)) continue;
     int count = layouts(&p, i ? FEW_LAYOUTS : WARP_LAYOUTS, w);
     for (int k = 0; k < count && n < most; k++) {
       p.why = !i && w[k].rows * w[k].cols == 1 ? why : other; // the reason of one warp is the best one if no layout fits

@@ -13,7 +13,7 @@
 //                columns are the reduced letters. The result is written back to shared memory
 //   split        columns that the warps along WN share. If a product or a reduction sums over them, each warp has a part of the result. Parts are
 //                added through shared memory, those of accumulators after the loop
-//   cut          the number of rows of a block in a re-tiled grid (plan/anew.h). The last block may have fewer
+//   cut          the number of rows of a block after re-tiling (plan/retile.h). The last block may have fewer
 //
 //   mma_cut.c      re-tiled grid, loop or columns
 //   mma_ragged.c   a last iteration, or a last block of columns, that is smaller than the others
@@ -34,7 +34,7 @@
 
 #include "lower/lower_emit.h"
 #include "lower/tail.h"
-#include "plan/anew.h"
+#include "plan/retile.h"
 #include "plan/passes.h"
 
 enum {
@@ -148,13 +148,13 @@ struct mma_plan {
 };
 
 // ---- mma_cut.c ----
-const struct lower_job *mma_anew(const struct lower_job *j, struct norm_anew to, char why[160]); // NULL, with the reason in why: impossible
-void mma_cut_rows(struct mma_plan *p);                                                           // the order of rows in a re-tiled grid
-int64_t mma_block_rows(const struct mma_plan *p);                                                // including padding
+const struct lower_job *mma_retile(const struct lower_job *j, struct norm_retile to, char why[160]); // NULL: impossible; why has the reason
+void mma_cut_rows(struct mma_plan *p);                                                               // the order of rows in a re-tiled grid
+int64_t mma_block_rows(const struct mma_plan *p);                                                    // including padding
 const char *mma_cut_row(const struct mma_plan *p, const char *row, bool within); // index among all rows, as text; within: clamped to existing rows
 bool mma_cut_ragged(const struct mma_plan *p);                                   // whether the last block has fewer rows
 struct norm *mma_block_norm(const struct mma_plan *p);                           // the norm with as many rows as a block has
-int mma_cuts(const struct lower_job *j, int64_t least, struct norm_anew out[MMA_CUTS], char why[160]); // re-tilings worth trying
+int mma_cuts(const struct lower_job *j, int64_t least, struct norm_retile out[MMA_CUTS], char why[160]); // re-tilings worth trying
 // ---- mma_ragged.c ----
 bool mma_clipped(const struct mma_plan *p, int cols);           // whether the last block has fewer of these columns
 const char *mma_clip_count(const struct mma_plan *p, int unit); // whether the block has at least that many units

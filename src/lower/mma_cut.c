@@ -1,8 +1,8 @@
-// Kernels of products with a re-tiled grid, loop or columns (plan/anew.h). Missing rows of the last piece are read as copies of the last row and are
-// not stored.
+// Re-tiles the grid, the loop or the columns of a kernel with products (plan/retile.h). Loads of missing rows read the last row. Missing rows are not
+// stored.
 #include "lower/mma.h"
 
-const struct lower_job *mma_anew(const struct lower_job *j, struct norm_anew to, char why[160])
+const struct lower_job *mma_retile(const struct lower_job *j, struct norm_retile to, char why[160])
 {
   if (!j->exact && lower_exact(j)) {
     struct lower_job *exact = arena_copy(j->mem, j, sizeof *j);
@@ -10,7 +10,7 @@ const struct lower_job *mma_anew(const struct lower_job *j, struct norm_anew to,
   }
   if (!to.rows && !to.step && !to.cols) return j;
   struct lower_job *job = arena_copy(j->mem, j, sizeof *j);
-  job->n = norm_cut(j->mem, j->n, to, j->tail != NULL, &job->cut, why), job->anew = true;
+  job->n = norm_cut(j->mem, j->n, to, j->tail != NULL, &job->cut, why), job->retiled = true;
   return job->n ? job : NULL;
 }
 
@@ -54,11 +54,11 @@ static int some_rows(const struct lower_job *j, int64_t least, int64_t step, int
   struct mma_plan as_is, all;
   struct lower_job bare = *j;
   char other[160];
-  bool fine = mma_plan(&as_is, mma_anew(j, (struct norm_anew){.step = step}, why), why);
+  bool fine = mma_plan(&as_is, mma_retile(j, (struct norm_retile){.step = step}, why), why);
   int n = 0;
   if (fine) rows[n++] = 0;
   bare.tail = NULL;
-  const struct lower_job *whole = mma_anew(&bare, (struct norm_anew){1 << 20, step, 0}, other);
+  const struct lower_job *whole = mma_retile(&bare, (struct norm_retile){1 << 20, step, 0}, other);
   if (!mma_plan(&all, whole, other)) return n;
   for (int64_t r = least; r <= 256; r += r < 64 ? r : 64) {
     bool same = fine && as_is.nbatch == 1 && as_is.nrows == r;
@@ -90,15 +90,15 @@ static int some_steps(const struct norm *n, int64_t least, int64_t out[MMA_STEPS
 
 // Re-tilings: the block graph's, and a few sizes of pieces with a few steps of the loop. A piece must not be the block graph's, nor so large that its
 // first half has all rows.
-int mma_cuts(const struct lower_job *j, int64_t least, struct norm_anew out[MMA_CUTS], char why[160])
+int mma_cuts(const struct lower_job *j, int64_t least, struct norm_retile out[MMA_CUTS], char why[160])
 {
   int64_t rows[MMA_CUTS], step[MMA_STEPS];
   int nsteps = some_steps(j->n, lower_exact(j) ? 32 : 64, step), n = 0, nrows = some_rows(j, least, step[0], rows, why);
   char other[160];
   for (int i = 0; i < nrows; i++)
     for (int k = 0; k < nsteps && n < MMA_CUTS; k++) {
-      struct norm_anew a = {rows[i], step[k], 0};
-      if (!step[k] || mma_anew(j, a, other)) out[n++] = a;
+      struct norm_retile a = {rows[i], step[k], 0};
+      if (!step[k] || mma_retile(j, a, other)) out[n++] = a;
     }
   return n;
 }

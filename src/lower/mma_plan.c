@@ -166,7 +166,7 @@ static bool add_tile(struct mma_plan *p, int value, const struct lower_space *ou
   if (swap && batch) swap = false, in = *inner, out = rows;
   if (swap && left && (p->cut || mma_list_has(&rows) != mma_list_has(&p->rows) || p->nrows % 8)) swap = false, in = *inner, out = rows;
   if (left && p->cut && mma_list_has(&rows) != mma_list_has(&p->rows))
-    return mma_refuse(p, "an operand has only some of the rows, which are cut anew");
+    return mma_refuse(p, "an operand has only some of the rows, which are re-tiled");
   if (p->tile_of[value] >= 0) {
     struct mma_tile *t = &p->tile[p->tile_of[value]];
     t->reads += left;
@@ -277,7 +277,7 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   if (!take_values(p) || !collect(p)) return 0;
   join_accumulators(p);
   list_rows(p);
-  if (j->anew && !p->batch_letters) mma_cut_rows(p);
+  if (j->retiled && !p->batch_letters) mma_cut_rows(p);
   if (!product_columns(p) || !product_tiles(p)) return 0;
   for (int i = 0; i < p->nsides; i++)
     if (!mma_side_plan(p, &p->side[i])) return 0;

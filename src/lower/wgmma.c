@@ -307,7 +307,7 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
 static const void *plan(const struct lower_job *j, const struct knobs *k, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  j = mma_anew(j, (struct norm_anew){k->v[WG_ROWS], k->v[WG_STEP], k->v[WG_COLS]}, why);
+  j = mma_retile(j, (struct norm_retile){k->v[WG_ROWS], k->v[WG_STEP], k->v[WG_COLS]}, why);
   return wgmma_plan(w, j, k->v[WG_BROUGHT], why) && wgmma_fit(w, k) ? w : NULL;
 }
 

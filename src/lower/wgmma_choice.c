@@ -51,7 +51,7 @@ static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct
 
 struct wgmma_way { // knobs that many settings share
   int groups, wide, brought;
-  struct norm_anew to;
+  struct norm_retile to;
 };
 
 static struct knobs knobs_of(struct wgmma_way y, int stages, int blocks)
@@ -157,11 +157,11 @@ static int add_ways(struct wg_plan *w, struct wgmma_way y, int n, int most, stru
 enum { FEWEST_COLUMNS = 32 };
 
 // The least number of columns to try: 128, or fewer if blocks of 128 would leave half of the multiprocessors idle.
-static int64_t least_columns(const struct lower_job *j, struct norm_anew to)
+static int64_t least_columns(const struct lower_job *j, struct norm_retile to)
 {
   char ignored[160];
   to.cols = WG_COLUMNS / 2;
-  const struct lower_job *cut = mma_anew(j, to, ignored);
+  const struct lower_job *cut = mma_retile(j, to, ignored);
   int64_t blocks = cut ? graph_blocks(cut->n->block) : j->gpu->cores;
   for (; 2 * blocks <= j->gpu->cores && to.cols > FEWEST_COLUMNS; blocks *= 2) to.cols /= 2;
   return to.cols;
@@ -170,19 +170,19 @@ static int64_t least_columns(const struct lower_job *j, struct norm_anew to)
 int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  struct norm_anew to[MMA_CUTS];
+  struct norm_retile to[MMA_CUTS];
   char other[160];
   int n = 0, cuts = mma_cuts(j, 64, to, why);
   // Other widths are tried if 128 does not divide the columns, or if blocks of fewer columns are still more than the multiprocessors.
   int64_t own = 0;
   const int64_t all = j->n->passes->chains.nproducts ? norm_clip_all(j->n, &own) : 0;
-  const bool small = own < WG_COLUMNS / 2 && graph_blocks(j->n->block) > j->gpu->cores, anew = all % 128 || small;
+  const bool small = own < WG_COLUMNS / 2 && graph_blocks(j->n->block) > j->gpu->cores, retile = all % 128 || small;
   for (int i = 0; i < cuts; i++)
     for (int brought = 0; brought < 2; brought++) {
-      if (wgmma_plan(w, mma_anew(j, to[i], other), brought, *why || brought ? other : why))
+      if (wgmma_plan(w, mma_retile(j, to[i], other), brought, *why || brought ? other : why))
         n = add_ways(w, (struct wgmma_way){.brought = brought, .to = to[i]}, n, most, out, why);
-      for (to[i].cols = least_columns(j, to[i]); anew && to[i].cols < all && to[i].cols <= WG_COLUMNS; to[i].cols *= 2)
-        if (wgmma_plan(w, mma_anew(j, to[i], other), brought, other))
+      for (to[i].cols = least_columns(j, to[i]); retile && to[i].cols < all && to[i].cols <= WG_COLUMNS; to[i].cols *= 2)
+        if (wgmma_plan(w, mma_retile(j, to[i], other), brought, other))
           n = add_ways(w, (struct wgmma_way){.brought = brought, .to = to[i]}, n, most, out, other);
       to[i].cols = 0;
     }

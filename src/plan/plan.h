@@ -10,7 +10,7 @@
 //   layout.c       innermost and swizzled dimensions of all tensors (layout.h); layout_cost.c: the costs of operators
 //   choose.c       the exact 0-1 optimization that layout.c uses (choose.h)
 //   norm.c, letters.c   block graphs in normal form (norm.h)
-//   anew*.c             a normal form cut anew: other tiles, another step of the loop (anew.h)
+//   retile*.c           other tiles and another loop step for a normal form (retile.h)
 //   chains.c, schedule.c, meta.c, threads.c   passes over them (passes.h)
 #ifndef MICA_PLAN_H
 #define MICA_PLAN_H

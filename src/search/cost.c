@@ -18,7 +18,7 @@ int64_t size_of(const struct sizes *z, mask m)
 
 struct search_term cost_term(const struct model *m, const struct work *w, const struct sizes *z) { return cost_rules(m->t)->term(m, w, z); }
 
-// If no divisor of a long loop is suitable, a GPU scheme takes steps of a suitable size and a shorter last step (plan/anew_step.c).
+// If no divisor of a long loop is suitable, a GPU scheme takes steps of a suitable size and a shorter last step (plan/retile_step.c).
 double cost_sizes(const struct model *m, const struct table *t, const struct sizes *z, struct sizes *paid)
 {
   const struct cost_rules *r = cost_rules(m->t);

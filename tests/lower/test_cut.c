@@ -1,4 +1,4 @@
-// Kernels whose grid is cut anew: clean in the interpreter and equal to float64.
+// Kernels with a re-tiled grid: clean in the interpreter and equal to float64.
 // test: timeout 300
 #include "given.h"
 #include "held.h"
@@ -59,7 +59,7 @@ static void narrow_columns(void **state)
   }
 }
 
-// Blocks of one column are cut anew, into blocks of 128 columns or more. If these are fewer than half of the multiprocessors, blocks of fewer columns
+// Blocks of one column are re-tiled into blocks of 128 columns or more. If these are fewer than half of the multiprocessors, blocks of fewer columns
 // are tried too.
 static void single_columns(void **state)
 {

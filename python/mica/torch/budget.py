@@ -85,8 +85,8 @@ class Budget:
     def for_search(self, judged, beside=False):
         """Returns the time limit of a search in seconds.
 
-        judged: the result is raced against Inductor's code after the search, so time is kept for that.
-        beside: Inductor compiles its code during the search, so less time is kept.
+        judged: a race against Inductor's code follows the search, and the method keeps time for it.
+        beside: Inductor compiles during the search, and the method keeps less time for it.
         """
         seconds = min(self.share, (self.limit - self.spent) * self.weight / max(self.waiting, self.weight))
         if not judged or seconds <= 0:

@@ -2,7 +2,7 @@
 // queries each, but a product gives the same result for any tiling of its rows. So a grid axis that only left operands and results depend on becomes
 // a letter of rows, and a batch dimension inside a tile becomes a grid axis. A block then takes the requested number of rows; the last one may take
 // fewer. A grid axis that a right operand depends on (a batch, or a part of a sum) stays.
-#include "plan/anew.h"
+#include "plan/retile.h"
 #include "plan/passes.h"
 
 #include <string.h>
@@ -201,13 +201,13 @@ static bool cut(struct cutting *c, bool even, int64_t *rows)
   int8_t letters[MAX_LETTERS];
   int count = norm_in_order(c->n, ch->rows, letters);
   int64_t all = norm_extent(c->n, ch->rows), own = *rows;
-  if (all > own && !all_save_rows(c, ch->rows)) return refuse(c, "a result has only some of the rows, which are cut anew");
+  if (all > own && !all_save_rows(c, ch->rows)) return refuse(c, "a result has only some of the rows, which are re-tiled");
   if (cuts_evenly(c->n, letters, count, own)) return *rows = 0, cut_evenly(c, letters, count, own);
   if (even) return refuse(c, "a tail wants pieces of rows that are all alike");
   return pack_axes(c, (all + own - 1) / own);
 }
 
-const struct norm *norm_cut(struct arena *mem, const struct norm *n, struct norm_anew to, bool even, int64_t *rows, char why[160])
+const struct norm *norm_cut(struct arena *mem, const struct norm *n, struct norm_retile to, bool even, int64_t *rows, char why[160])
 {
   struct cutting c = {.why = why};
   *rows = to.rows;

@@ -1,7 +1,7 @@
-// How much a loop takes at a time. A block graph takes as much of a sum in an iteration as the search thought good for tiles that
-// may be cut anew since; several iterations at once, or a part of one, sum the same. The letter that goes on from one iteration
-// to the next becomes longer or shorter, and the loop's extent what is left. The last iteration may have less of it (lower/mma_ragged.c).
-#include "plan/anew.h"
+// Changes the step of a loop. The search chose the step for its own tiles, and a scheme may re-tile them. A sum has the same value with any step. The
+// extent of the letter that an iteration continues becomes the step, and the extent of the loop becomes the number of steps. The last iteration may
+// have fewer elements (lower/mma_ragged.c).
+#include "plan/retile.h"
 #include "plan/passes.h"
 
 int norm_only_loop(const struct graph *b)

@@ -1,7 +1,7 @@
-// Columns cut anew. A block graph's tiles divide the columns of a result; 4104 columns are 27 tiles of 152, and 1000 are 8 of 125. A block may have
+// Re-tiles columns. A block graph's tiles divide the columns of a result; 4104 columns are 27 tiles of 152, and 1000 are 8 of 125. A block may have
 // any number of columns if the last one has fewer. TMA brings zeros for those that do not exist and leaves them out of results, and threads neither
 // read nor store them. So no value of the block may depend on other columns than its own.
-#include "plan/anew.h"
+#include "plan/retile.h"
 #include "plan/passes.h"
 
 // Has all that is computed of the letter the letter, too?
