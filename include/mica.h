@@ -77,6 +77,7 @@ struct mica_tensor { // description of a tensor; dense, row-major
   // A state is an input that is written in place: there `state` is its number among the inputs, plus 1. An output with a `state` is what the
   // program leaves there; such outputs come last, and their address is that of the input. 0: no state.
   int state;
+  int frozen; // an input whose elements do not change between calls: mica_module_freeze
 };
 
 struct mica_progress {
@@ -184,6 +185,8 @@ MICA_API int mica_graph_input(struct mica_graph *g, const char *name, enum mica_
 // Declares facts about an input, before it is used: the least and the largest of its whole numbers, whether no two are equal, and whether it is a
 // state, which `update` writes in place. For other dtypes only `state` counts.
 MICA_API int mica_graph_declare(struct mica_graph *g, int t, int64_t least, int64_t most, int distinct, int state);
+// Declares an input frozen: its elements do not change between calls (mica_module_freeze). It is no state, and has no run-time extent.
+MICA_API int mica_graph_freeze(struct mica_graph *g, int t);
 // A program of several devices (docs/language.md): `ranks` of them, before the first input. Then: an input, before it is used, of which each rank
 // has a part along `dim`; its declared shape is that of the whole tensor, and mica_graph_tensor has the part's from then on.
 MICA_API int mica_graph_world(struct mica_graph *g, int ranks);
@@ -288,6 +291,11 @@ MICA_API int mica_module_prepare(struct mica_module *x, void *workspace, void *s
 // module's own, and then calls in different streams must not overlap. The first call must not be captured into a CUDA graph,
 // unless mica_module_prepare was called before.
 MICA_API int mica_module_call(struct mica_module *x, const void *const *inputs, void *const *outputs, void *workspace, void *stream);
+// A module of the same program that computes only once, now, what follows from frozen inputs alone, and packs those that products read. `inputs` as
+// for a call; those that are not frozen may be NULL. Calls of the new module take all inputs, the frozen ones with the same elements: after a change
+// of their elements, freeze again. The memory is the module's, and freed with it; x may be closed before. MICA_USER: the program has no frozen input,
+// or x is for a GPU, where frozen inputs are like any others.
+MICA_API int mica_module_freeze(struct mica_module *x, const void *const *inputs, struct mica_module **out);
 
 // ---- run-time extents ----
 MICA_API bool mica_module_is_extent(const struct mica_module *x, int i); // input i holds a run-time extent

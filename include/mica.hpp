@@ -155,6 +155,16 @@ public:
                                  " addresses of inputs and " + std::to_string(mica_module_outputs(x_.get())) + " of outputs");
     done(mica_module_call(x_.get(), inputs.data(), outputs.data(), workspace, stream), "calling");
   }
+  // A module that computes once what follows from frozen inputs alone: mica_module_freeze.
+  Module freeze(const std::vector<const void *> &inputs) const
+  {
+    if (static_cast<int>(inputs.size()) != mica_module_inputs(x_.get()))
+      throw Error(MICA_USER, "freezing " + std::string(mica_module_name(x_.get())) + " takes " + std::to_string(mica_module_inputs(x_.get())) +
+                                 " addresses of inputs");
+    mica_module *out = nullptr;
+    detail::check(m_, mica_module_freeze(x_.get(), inputs.data(), &out));
+    return Module(m_, out);
+  }
   int world() const noexcept { return mica_module_world(x_.get()); } // devices; 1: it is a program of one
   // One rank of several devices, on its parts of the tensors. name: of the world, for a process a rank; "": for a thread a rank.
   Module rank(int number, const std::string &name = {}, double seconds = 0) const

@@ -224,6 +224,38 @@ PyObject *ext_module_rank(PyObject *self, PyObject *args)
   Py_END_ALLOW_THREADS return made(type, f->c, status, x);
 }
 
+static int frozen_take(struct module *f, PyObject *inputs, struct call *c)
+{
+  if (PyTuple_Size(inputs) != f->nin)
+    return ext_raise_argument(f->st, "%zd inputs are given, and the program takes %d", PyTuple_Size(inputs), f->nin), -1;
+  for (int i = 0; i < f->nin; i++) {
+    PyObject *x = PyTuple_GetItem(inputs, i);
+    if (x == Py_None && f->in[i].frozen) return ext_raise_argument(f->st, "input %d (%.150s) is frozen, and missing", i, f->in[i].name), -1;
+    if (x != Py_None && take_one(f, x, i, c)) return -1;
+  }
+  return 0;
+}
+
+PyObject *ext_module_freeze(PyObject *self, PyObject *args)
+{
+  struct state *st = PyModule_GetState(self);
+  PyObject *type, *inputs, *made_of = NULL;
+  struct module *f;
+  struct mica_module *x = NULL;
+  if (!PyArg_ParseTuple(args, "O!O!O!", &PyType_Type, &type, st->module, &f, &PyTuple_Type, &inputs) || !makes_modules(st, type)) return NULL;
+  const size_t n = (size_t)(f->nin + f->nout) + 1;
+  struct call c = {.v = PyMem_Calloc(n, sizeof *c.v), .address = PyMem_Calloc(n, sizeof *c.address)};
+  if (!c.v || !c.address) PyErr_NoMemory();
+  if (c.v && c.address && !frozen_take(f, inputs, &c) && !ext_context_enter(f->c)) {
+    int status;
+    Py_BEGIN_ALLOW_THREADS status = mica_module_freeze(f->x, (const void *const *)c.address, &x);
+    Py_END_ALLOW_THREADS made_of = made(type, f->c, status, x);
+  }
+  if (c.v) ext_views_release(f, c.v);
+  PyMem_Free(c.v), PyMem_Free(c.address);
+  return made_of;
+}
+
 static void module_free(PyObject *self)
 {
   struct module *f = (struct module *)self;
@@ -310,6 +342,16 @@ static PyObject *module_ranges(PyObject *self, void *closure)
   return list;
 }
 
+static PyObject *module_frozen(PyObject *self, void *closure)
+{
+  (void)closure;
+  const struct module *f = (struct module *)self;
+  PyObject *list = PyTuple_New(f->nin);
+  for (int i = 0; list && i < f->nin; i++)
+    if (PyTuple_SetItem(list, i, PyBool_FromLong(f->in[i].frozen))) return Py_DECREF(list), NULL;
+  return list;
+}
+
 static PyObject *module_states(PyObject *self, void *closure)
 {
   (void)closure;
@@ -358,6 +400,7 @@ static PyGetSetDef gets[] = {
     {"_shards", module_shards, NULL, "of inputs and of outputs: the dimension along which each is divided, or None", NULL},
     {"_extents", module_extents, NULL, "of inputs and of outputs: by dimension the input that holds its run-time extent, or -1; padding of inputs",
      NULL},
+    {"_frozen", module_frozen, NULL, "for each input, whether it is frozen", NULL},
     {"_states", module_states, NULL, "numbers of the inputs that are states", NULL},
     {"_ranges", module_ranges, NULL, "of inputs: the least and the largest of their whole numbers", NULL},
     {"world", module_world, NULL, "how many devices run it together", NULL},

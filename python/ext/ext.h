@@ -234,9 +234,10 @@ int ext_stream_current(struct module *f, enum family family, PyObject *first, vo
 
 // ---- call.c ----
 extern PyType_Spec ext_module_spec;
-PyObject *ext_module_of(PyObject *self, PyObject *args);   // (class, Report)
-PyObject *ext_module_load(PyObject *self, PyObject *args); // (class, Context, folder)
-PyObject *ext_module_rank(PyObject *self, PyObject *args); // (class, Module, rank, name or None, seconds)
+PyObject *ext_module_of(PyObject *self, PyObject *args);     // (class, Report)
+PyObject *ext_module_load(PyObject *self, PyObject *args);   // (class, Context, folder)
+PyObject *ext_module_rank(PyObject *self, PyObject *args);   // (class, Module, rank, name or None, seconds)
+PyObject *ext_module_freeze(PyObject *self, PyObject *args); // (class, Module, tuple of all inputs; None for one that is not frozen)
 struct call {
   struct view *v; // inputs, then outputs
   void **address;

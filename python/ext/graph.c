@@ -62,6 +62,14 @@ static PyObject *graph_input(PyObject *self, PyObject *args)
   return answer(g, status, PyLong_FromLong(t));
 }
 
+static PyObject *graph_freeze(PyObject *self, PyObject *number)
+{
+  struct graph *g = (struct graph *)self;
+  const long t = PyLong_AsLong(number);
+  if ((t == -1 && PyErr_Occurred()) || !open_still(g) || ext_context_enter(g->c)) return NULL;
+  return answer(g, mica_graph_freeze(g->g, t < INT32_MIN || t > INT32_MAX ? -1 : (int)t), Py_NewRef(Py_None));
+}
+
 static PyObject *graph_declare(PyObject *self, PyObject *args)
 {
   struct graph *g = (struct graph *)self;
@@ -209,6 +217,7 @@ static PyObject *graph_context(PyObject *self, void *closure)
 
 static PyMethodDef methods[] = {
     {"input", graph_input, METH_VARARGS, "input(name, dtype, shape): number of the tensor"},
+    {"freeze", graph_freeze, METH_O, "freeze(number): the input's elements do not change between calls"},
     {"declare", graph_declare, METH_VARARGS, "declare(number, least, most, distinct, state)"},
     {"world", graph_world, METH_VARARGS, "world(ranks)"},
     {"shard", graph_shard, METH_VARARGS, "shard(number, dim)"},

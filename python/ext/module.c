@@ -22,6 +22,7 @@ static PyMethodDef methods[] = {
     {"optimize", ext_optimize, METH_VARARGS, "optimize(source, options, progress): (Report or None, what interrupted it or None)"},
     {"module_of", ext_module_of, METH_VARARGS, "module_of(class, report): the best of a report as one of the class, which is below Module"},
     {"module_load", ext_module_load, METH_VARARGS, "module_load(class, context, folder)"},
+    {"module_freeze", ext_module_freeze, METH_VARARGS, "module_freeze(class, module, inputs)"},
     {"module_rank", ext_module_rank, METH_VARARGS, "module_rank(class, module, rank, name, seconds)"},
     {"version", version, METH_NOARGS, "(version, hash of the sources, version of the binary interface)"},
     {"turn_waited", waited, METH_NOARGS, "seconds in which races of this process waited for a turn on the GPU"},

@@ -237,14 +237,16 @@ class Graph(_ops.GraphOps):
         return Tensor(self, first) if count == 1 else tuple(Tensor(self, first + i) for i in range(count))
 
     def input(self, name: str | None, shape: Sequence[int], dtype: str = "f32", *, least: int = 0, below: int | None = None,
-              distinct: bool = False, state: bool = False, shard: int | None = None) -> Tensor:
-        """An input. Values of integer inputs are from `least` to below - 1; with `distinct` no two are equal. A state is updated in place. With
-        `shard` each device has its part along that dimension."""
+              distinct: bool = False, state: bool = False, frozen: bool = False, shard: int | None = None) -> Tensor:
+        """An input. Values of integer inputs are from `least` to below - 1; with `distinct` no two are equal. A state is updated in place. The
+        elements of a frozen input do not change between calls (Program.freeze). With `shard` each device has its part along that dimension."""
         dtype = dtype_of(dtype)
         t = Tensor(self, self._g.input(name, dtype, tuple(shape)))
         most = (1 if dtype == "bool" else 1 << 24) if below is None else below - 1
         if least or below is not None or distinct or state:
             self._g.declare(t.number, least, most, distinct, state)
+        if frozen:
+            self._g.freeze(t.number)
         if shard is not None:
             self._g.shard(t.number, shard)
             t = Tensor(self, t.number)  # has the shape of a device's part

@@ -80,6 +80,25 @@ class Program(_mica.Module):
         elif os.path.realpath(path) != os.path.realpath(self._folder):
             _mica.Context().folder_copy(self._folder, path)
 
+    def freeze(self, *inputs: Any, **named: Any) -> Program:
+        """A program that computes only once, now, what follows from frozen inputs alone, and packs those that products read. The arguments are the
+        frozen inputs, in order or by name. Its calls take all inputs, the frozen ones with the same elements. CPU only.
+
+            f = mica.optimize("ffn.mica").freeze(W, V)
+            y = f(x, W, V)
+        """
+        specs = self.inputs
+        names = [s.name for s, frozen in zip(specs, self._frozen) if frozen]
+        if len(inputs) > len(names):
+            raise _mica.UsageError(f"{len(inputs)} arrays are given, and {self.name} has {len(names)} frozen inputs")
+        given = dict(zip(names, inputs))
+        for name, x in named.items():
+            if name in given or name not in names:
+                raise _mica.UsageError(f"there is no frozen input `{name}` that is not given yet; the frozen inputs are {', '.join(names)}")
+            given[name] = x
+        every = tuple(given.get(s.name) if frozen else None for s, frozen in zip(specs, self._frozen))
+        return _program(lambda: _mica.module_freeze(type(self), self, every), self._report, self._folder)
+
     def rank(self, number: int | None = None, *, name: str | None = None, seconds: float = 60) -> Program:
         """The part of one device (a rank) of a program for several devices. It is a Program whose inputs and outputs are the device's parts. All
         ranks must make the same calls at the same time.

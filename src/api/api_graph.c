@@ -132,6 +132,16 @@ int mica_graph_declare(struct mica_graph *g, int t, int64_t least, int64_t most,
   GRAPH_CALL(g, declare(g, t, least, most, distinct, state, err_of(g)));
 }
 
+static int freeze(struct mica_graph *g, int t, struct err *e)
+{
+  TRY(check_open(g, e));
+  TRY(check_tensor(g, t, e));
+  if (g->g->nodes[g->g->tensors[t].node].op != OP_INPUT) return err_set(e, ERR_GRAPH, NOWHERE, "tensor %d is no input", t);
+  return graph_freeze(g->g, t, NOWHERE, e);
+}
+
+int mica_graph_freeze(struct mica_graph *g, int t) { GRAPH_CALL(g, freeze(g, t, err_of(g))); }
+
 static int set_extent(struct mica_graph *g, int t, int64_t least, int64_t most, struct err *e)
 {
   TRY(check_open(g, e));

@@ -281,6 +281,50 @@ static int call_gpu(struct mica_module *x, const void *const *in, void *const *o
   return status;
 }
 
+// ---- frozen inputs ----
+
+static int may_freeze(const struct mica_module *x, const void *const *in, struct err *e)
+{
+  int frozen = 0;
+  for (int i = 0; i < x->p.nin; i++) frozen += x->p.in[i].frozen;
+  if (x->p.gpu || x->exchange || !frozen) {
+    err_set(e, ERR_OPTION, NOWHERE, frozen ? "%.80s computes nothing in advance: only programs of one CPU do" : "%.80s has no frozen input",
+            x->p.name);
+    return err_hint(e, frozen ? "call it as it is" : "declare one: W: f32[64, 64] frozen"), (int)e->status;
+  }
+  for (int i = 0; i < x->p.nin; i++)
+    if (x->p.in[i].frozen) TRY(check("input", 1, &x->p.in[i], &in[i], 0, e));
+  return OK;
+}
+
+// If nothing is computed of the frozen inputs alone, the new module is another one of the same code.
+static int frozen_code(struct mica_module *x, const void *const *in, struct module **out, struct err *e)
+{
+  size_t n;
+  if (module_freezes(x->cpu)) return module_freeze(x->cpu, (void *const *)in, out, e);
+  const void *bytes = module_bytes(x->cpu, &n);
+  return module_load(bytes, n, x->p.object.function, out, e);
+}
+
+static int freeze(struct mica_module *x, const void *const *in, struct mica_module **out, struct err *e)
+{
+  TRY(may_freeze(x, in, e));
+  struct mica_module *f = module_new(x->m);
+  module_describe(f, x, false);
+  const int status = frozen_code(x, in, &f->cpu, e);
+  if (status != OK) return mica_module_close(f), status;
+  return *out = f, module_enter(f), OK;
+}
+
+int mica_module_freeze(struct mica_module *x, const void *const *inputs, struct mica_module **out)
+{
+  struct mica_context *m = x->m;
+  int status;
+  *out = NULL;
+  CALL(m, status, freeze(x, inputs, out, &m->err));
+  return status;
+}
+
 int mica_module_prepare(struct mica_module *x, void *workspace, void *stream)
 {
   struct err e = {0};

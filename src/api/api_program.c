@@ -14,6 +14,7 @@ struct mica_tensor tensor_tell(const struct tensor *t)
   struct mica_tensor x = {.name = t->name ? t->name : "", .dtype = (enum mica_dtype)t->dtype, .ndim = t->shape.n};
   for (int i = 0; i < t->shape.n; i++) x.shape[i] = t->shape.d[i];
   if (num_whole(t->dtype)) x.least = t->range.least, x.most = t->range.most, x.distinct = t->range.distinct;
+  x.frozen = t->frozen;
   return x;
 }
 

@@ -40,16 +40,17 @@ static int no_rank(const struct mica_module *whole, int rank, double seconds, st
   return OK;
 }
 
-// Sets the description of the rank's program: that of the whole program, with the shapes of the rank's parts.
-static void describe(struct mica_module *x, const struct mica_module *whole)
+void module_describe(struct mica_module *x, const struct mica_module *of, bool rank)
 {
-  const struct package *p = &whole->p;
+  const struct package *p = &of->p;
+  const int world = rank ? p->world : 1;
   x->p = *p;
   x->p.name = arena_strdup(&x->mem, p->name), x->p.target = arena_strdup(&x->mem, p->target);
+  x->p.object.function = p->object.function ? arena_strdup(&x->mem, p->object.function) : NULL;
   x->p.in_shard = arena_copy(&x->mem, p->in_shard, sizeof(int) * (size_t)(p->nin + 1));
   x->p.out_shard = arena_copy(&x->mem, p->out_shard, sizeof(int) * (size_t)(p->nout + 1));
-  x->p.in = parts(&x->mem, p->nin, p->in, p->in_shard, p->world);
-  x->p.out = parts(&x->mem, p->nout, p->out, p->out_shard, p->world);
+  x->p.in = parts(&x->mem, p->nin, p->in, p->in_shard, world);
+  x->p.out = parts(&x->mem, p->nout, p->out, p->out_shard, world);
 }
 
 // Takes the rank's code, and sets size and key of the memory that the ranks share.
@@ -69,7 +70,7 @@ static int open_rank(struct mica_module *whole, int rank, const char *name, doub
 {
   TRY(no_rank(whole, rank, seconds, e));
   struct mica_module *x = module_new(whole->m);
-  describe(x, whole);
+  module_describe(x, whole, true);
   x->seconds = seconds > 0 ? seconds : RANKS_WAIT;
   struct exchange_wish wish = {.name = name, .here = &whole->m->worlds, .rank = rank, .ranks = x->p.world, .seconds = x->seconds};
   int status = take_code(x, whole, &wish, e);

@@ -39,6 +39,8 @@ int module_failed_call(struct mica_module *x, const struct err *e); // stores th
 void module_enter(struct mica_module *x);                           // adds it to its context, which owns it from then on
 
 // ---- api_ranks.c ----
+// Copies the description of the program, as whole or with the shapes of a rank's parts.
+void module_describe(struct mica_module *x, const struct mica_module *of, bool rank);
 int rank_call(struct mica_module *x, const void *const *in, void *const *out,
               struct err *e); // runs one rank on a CPU; calls of the same rank are serialized
 // Connects a rank on a GPU to the other ranks, which must call at the same time. Nothing to do for a program of one device. An error for a program of

@@ -20,18 +20,21 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
   struct err e = {0};
   gauge_watch(j->gauge);
   double t = INFINITY, least = best->timing.median;
-  int status = caller_call(caller, k->cpu.module, b, &t, &e);
+  struct module *m = k->cpu.module, *frozen = NULL;
+  int status = module_freezes(m) ? module_freeze(m, b->in, &frozen, &e) : OK;
+  if (frozen) m = frozen;
+  if (!status) status = caller_call(caller, m, b, &t, &e);
   double start = now_seconds(), last = t;
   bool brief = t < LONG;
   for (int i = 1;
        !status && brief && t > HOPELESS * least && (i < CHANCES || !gauge_due(j->gauge) || (t > NEVER * least && now_seconds() - start < WAIT));
        i++) {
-    status = caller_call_again(caller, k->cpu.module, b, &last, &e);
+    status = caller_call_again(caller, m, b, &last, &e);
     t = MIN(t, last);
   }
   gauge_record(j->gauge, 1, &calls);
   caller_close(caller);
-  module_rest(k->cpu.module);
+  module_close(frozen), module_rest(k->cpu.module);
   if (e.id == ERR_STOPPED) return k->dropped = "not measured: stopped while it ran", k->late = true;
   if (status) return k->dropped = "too little memory", true;
   if (t <= (brief ? HOPELESS : HOPELESS_LONG) * least || stretch_cause(&calls, gauge_reference(j->gauge))) return false;

@@ -54,6 +54,7 @@ json_t *manifest_tensors(const struct graph *g, int (*list)(const struct graph *
     if (num_whole(x->dtype)) json_object_set_new(v, "range", numbers(2, (const int64_t[]){x->range.least, x->range.most}));
     if (x->range.distinct) json_object_set_new(v, "distinct", json_true());
     if (graph_state(g, t[i]) >= 0) json_object_set_new(v, "state", json_integer(1 + state_number(g, t[i])));
+    if (x->frozen) json_object_set_new(v, "frozen", json_true());
     if (x->extent) json_object_set_new(v, "extent", json_integer(x->extent));
     if (extent_tells(x)) {
       const int64_t runs[] = {x->runs[0], x->runs[1], x->runs[2], x->runs[3], x->runs[4], x->runs[5], x->runs[6], x->runs[7]};

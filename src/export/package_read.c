@@ -39,11 +39,12 @@ static int shape(const struct reading *r, const json_t *o, struct mica_tensor *t
   return OK;
 }
 
-// Reads the value range, and the state that the tensor belongs to.
+// Reads the value range, the state that the tensor belongs to, and whether it is frozen.
 static int declared(const struct reading *r, const json_t *o, struct mica_tensor *t)
 {
   const json_t *range = json_object_get(o, "range"), *state = json_object_get(o, "state");
   t->distinct = json_is_true(json_object_get(o, "distinct")), t->state = (int)json_integer_value(state);
+  t->frozen = json_is_true(json_object_get(o, "frozen"));
   if (state && (!json_is_integer(state) || t->state < 1 || t->state > MOST_TENSORS)) return reading_bad(r, "state", "the number of an input");
   if (!range) return OK;
   t->least = json_integer_value(json_array_get(range, 0)), t->most = json_integer_value(json_array_get(range, 1));

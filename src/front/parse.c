@@ -77,7 +77,7 @@ static int shard(struct parser *p, int t)
   return graph_shard(p->scope->g, t, dim, at, p->e);
 }
 
-// [>= 0] [< 8 | <= 7] [, distinct] [shard(0)] [state]
+// [>= 0] [< 8 | <= 7] [, distinct] [shard(0)] [state | frozen]
 static int declared(struct parser *p, int t, struct loc at)
 {
   struct graph *g = p->scope->g;
@@ -97,8 +97,9 @@ static int declared(struct parser *p, int t, struct loc at)
   TRY(graph_declare(g, t, given ? &r : NULL, false, at, p->e));
   if (lex_is(&p->t, "shard")) TRY(shard(p, t));
   g->tensors[t].state = lex_is(&p->t, "state");
-  if (g->tensors[t].state) parse_next(p);
-  return OK;
+  if (g->tensors[t].state) return parse_next(p), OK;
+  if (!lex_is(&p->t, "frozen")) return OK;
+  return parse_next(p), graph_freeze(g, t, at, p->e);
 }
 
 // The scope names the tensor. An error of its shape is made again with the name.

@@ -8,7 +8,8 @@
 //   place    the location of the value of a tensor of a block graph: none yet, a constant, a view
 //   stage    before the for-loop (hoisted), inside it, after it
 //
-//   gen.c      the driver: kernels in order (gen_driver.h); gen_file.c: header, entry points; gen_ranks.c: one rank of a world
+//   gen.c      the driver: kernels in order (gen_driver.h); gen_file.c: header, entry points; gen_frozen.c: what calls need not
+//              repeat; gen_ranks.c: one rank of a world
 //   gen_names.c  identifiers and comments made of arbitrary user names
 //   view.c     strided views: slices, transposes, reshapes
 //   nest.c     building and simplifying a nest;  nest_print.c prints it, in the words of nest_words.c
@@ -240,6 +241,8 @@ struct kernel {
   int temps[4], ntemps;    // buffers of the workspace that only this kernel uses: parameters w0, w1, ...
   int now, threads;
   int64_t scratch; // bytes for each thread, if it is a BLOCK
+  bool may_pack;   // the second operand is frozen
+  bool packed;     // the body reads the second operand packed, from the parameter `packed`
   bool blas;
 };
 int library_print(struct kernel *k, struct str *s, struct err *e); // the body of any node but BLOCK

@@ -94,7 +94,10 @@ static void place_tensors(struct gen *c)
     for (int k = 0; k < n->nout; k++) {
       struct home *h = &c->home[n->out + k];
       if (h->root != n->out + k || h->ptr || n->op == OP_CONST) continue;
-      h->buf = space_add(&c->space, dtype_bytes(c->g->tensors[n->out + k].dtype) * shape_size(&c->g->tensors[n->out + k].shape), i);
+      if (h->frozen)
+        frozen_place(c, n->out + k);
+      else
+        h->buf = space_add(&c->space, dtype_bytes(c->g->tensors[n->out + k].dtype) * shape_size(&c->g->tensors[n->out + k].shape), i);
     }
     for (int k = 0; k < n->nin; k++) space_touch(&c->space, c->home[c->home[n->in[k]].root].buf, i);
   }
@@ -126,6 +129,7 @@ void gen_place(struct gen *c)
   c->home = NEWS(c->mem, struct home, c->g->ntensors + 1);
   find_roots(c);
   name_ends(c);
+  frozen_find(c);
   place_tensors(c);
 }
 
@@ -142,7 +146,7 @@ static void parameters(struct gen *c, const struct kernel *k, const char *const 
 {
   const char *sep = "", *restricted = node_has(k->n, WRITES_SLICES) ? "" : "restrict "; // an update may alias its operand
   for (int i = 0; i < k->n->nin; i++) {
-    if (k->in[i].kind == PLACE_CONST) continue;
+    if (k->in[i].kind == PLACE_CONST || (k->packed && i == 1)) continue;
     str_add(params, "%sconst %s *%sa%d", sep, c_type(k->in[i].v.dtype), restricted, i);
     str_add(args, "%s%s", sep, address_of(c, k->n->in[i])), sep = ", ";
   }
@@ -151,6 +155,11 @@ static void parameters(struct gen *c, const struct kernel *k, const char *const 
     str_add(args, "%s%s", sep, out[i]), sep = ", ";
   }
   for (int i = 0; i < k->ntemps; i++) str_add(params, ", float *restrict w%d", i), str_add(args, ", b%d", k->temps[i]);
+  if (k->packed) {
+    const struct place second = place_of(c, k->n->in[1], address_of(c, k->n->in[1])); // in the entry function
+    const int64_t offset = frozen_pack(c, &second.v);
+    str_add(params, ", const float *restrict packed"), str_add(args, ", (const float *)(const void *)(kept + %lld)", (long long)offset);
+  }
   if (k->scratch) str_add(params, ", float *memory"), str_add(args, ", scratch");
 }
 
@@ -177,6 +186,8 @@ static int emit_kernel(struct gen *c, int i, const char *const *out)
   struct kernel k = {.mem = c->mem, .g = c->g, .n = n, .space = &c->space, .now = i, .threads = MAX(1, c->t->cores)};
   struct str body = {0}, params = {0}, args = {0};
   k.in = NEWS(c->mem, struct place, n->nin + 1), k.out = NEWS(c->mem, struct view, n->nout + 1);
+  const bool once = n->nout && c->home[n->out].frozen;
+  k.may_pack = !once && n->nin == 2 && c->home[n->in[1]].frozen;
   for (int j = 0; j < n->nin; j++) k.in[j] = place_of(c, n->in[j], arena_printf(c->mem, "a%d", j));
   for (int j = 0; j < n->nout; j++) k.out[j] = place_of(c, n->out + j, arena_printf(c->mem, "r%d", j)).v;
   if (n->op == OP_BLOCK) leave_caches(c, &k);
@@ -195,8 +206,8 @@ static int emit_kernel(struct gen *c, int i, const char *const *out)
     parameters(c, &k, out, &params, &args);
     str_add(&c->kernels, "// %s\nstatic void %s_k%d(%s)\n{\n%s}\n\n", node_text(c->mem, c->g, n), c->name, c->nkernels, str_text(&params),
             str_text(&body));
-    line(&c->calls, 1, "%s_k%d(%s);", c->name, c->nkernels, str_text(&args));
-    if (c->timed) line(&c->calls, 1, "now = m_now(), mica_%s_seconds[%d] = now - then, then = now;", c->name, c->nkernels);
+    line(once ? &c->freezing : &c->calls, 1, "%s_k%d(%s);", c->name, c->nkernels, str_text(&args));
+    if (c->timed && !once) line(&c->calls, 1, "now = m_now(), mica_%s_seconds[%d] = now - then, then = now;", c->name, c->nkernels);
     c->nkernels++;
   }
   c->scratch = MAX(c->scratch, k.scratch), c->blas |= k.blas;

@@ -9,6 +9,12 @@ struct home {         // memory of a kernel tensor
   int root;           // the tensor whose memory it is
   const char *ptr;    // in the entry function; NULL: workspace
   int buf;
+  bool frozen;  // computed of frozen inputs and numbers alone
+  int64_t kept; // offset in the frozen memory, if a kernel computes it
+};
+struct pack {       // a second operand of products
+  const char *from; // its extents, address and strides, as m_pack_blocks takes them
+  int64_t offset;   // in the frozen memory
 };
 
 struct gen {
@@ -19,6 +25,11 @@ struct gen {
   struct home *home;
   struct gen_space space;
   struct str kernels, calls;
+  struct str freezing; // calls that write the frozen memory
+  int64_t frozen;      // its bytes
+  int nfrozen;         // its tensors
+  struct pack *packs;
+  int npacks, packs_cap;
   int64_t scratch;
   int nkernels;
   bool blas, timed;
@@ -35,7 +46,13 @@ struct place place_of(const struct gen *c, int t, const char *ptr); // tensor t 
 const char *address_of(const struct gen *c, int t);                 // text of its address in the entry function
 
 // ---- gen_file.c ----
-void entry_body(struct gen *c, struct str *s); // prints the body of the function with a workspace: names of all addresses, then the calls
+// Prints the body of a function with a workspace: names of all addresses, then c->calls or c->freezing.
+void entry_body(struct gen *c, struct str *s, const struct str *calls);
+
+// ---- gen_frozen.c ----
+void frozen_find(struct gen *c);                               // sets home.frozen
+void frozen_place(struct gen *c, int t);                       // the result of a kernel
+int64_t frozen_pack(struct gen *c, const struct view *second); // the offset of a second operand, packed
 
 // ---- gen_ranks.c ----
 int emit_meeting(struct gen *c, int i, const char *out);

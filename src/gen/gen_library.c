@@ -182,6 +182,23 @@ static void print_streamed(struct str *s, const struct library_side *x, const st
        STRIP, (long long)n, STRIP, (long long)k, x->at, (long long)x->ld, y->at, (long long)y->ld, z->at, (long long)z->ld);
 }
 
+// Whether the product reads its second operand packed: one matrix of fp32 that several rows read, or that is stored transposed.
+static bool packs(const struct kernel *k, int64_t rows)
+{
+  const struct view *b = &k->in[1].v;
+  return k->may_pack && k->in[1].kind == PLACE_VIEW && b->dtype == F32 && one_matrix(b) && (rows > STREAMED_ROWS || b->stride[b->shape.n - 1] != 1);
+}
+
+static void print_packed(struct kernel *k, struct str *s, const struct library_side *x, const struct library_side *z, int64_t m, int64_t n,
+                         int64_t depth)
+{
+  line(s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) schedule(static)");
+  line(s, 1, "for (int i = 0; i < MICA_THREADS; i++)");
+  line(s, 2, "m_gemm_blocks(%lld, %lld, %lld, %s, %lld, %d, packed, %s, %lld, i, MICA_THREADS);", (long long)m, (long long)n, (long long)depth, x->at,
+       (long long)x->ld, x->turned, z->at, (long long)z->ld);
+  k->packed = true;
+}
+
 static void print_matmul(struct kernel *k, struct str *s)
 {
   struct view a = readable(k, s, 0), b = readable(k, s, 1), c = *k->out;
@@ -193,6 +210,11 @@ static void print_matmul(struct kernel *k, struct str *s)
   for (int i = 0; i < n - 2; i++) loops += (lead.d[i] = stacks ? 1 : lead.d[i]) > 1;
   struct library_side x = side_of(k, &a, &lead), y = side_of(k, &b, &lead), z = side_of(k, &out, &lead);
   if (stacks) m *= batch, x.at = a.ptr, z.at = out.ptr;
+  if (!loops && packs(k, m)) {
+    print_packed(k, s, &x, &z, m, out.shape.d[n - 1], a.shape.d[a.shape.n - 1]);
+    if (c.dtype != F32) library_copy(k, s, &out, &c);
+    return;
+  }
   if (!loops && streams(&x, &y, m, out.shape.d[n - 1], a.shape.d[a.shape.n - 1])) {
     print_streamed(s, &x, &y, &z, m, out.shape.d[n - 1], a.shape.d[a.shape.n - 1]);
     if (c.dtype != F32) library_copy(k, s, &out, &c);

@@ -116,7 +116,7 @@ static void entry(struct gen *c, struct str *s)
   line(s, 0, "// The rank's parts of inputs and outputs. 0, or an error number of m_meet.");
   line(s, 0, "int %s(int rank, void *const *inputs, void *const *outputs, void *workspace, struct m_exchange *exchange)\n{", full);
   line(s, 1, "int status;");
-  entry_body(c, s);
+  entry_body(c, s, &c->calls);
   line(s, 1, "return status = m_meet(exchange, rank);\n}");
 }
 

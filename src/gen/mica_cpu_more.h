@@ -243,6 +243,68 @@ M_FN int m_panel_width(int vecs, int p)
   return (vecs / panels + (p < vecs % panels)) * M_W;
 }
 
+/* Products with an operand that is packed once and read by many calls. Its rows are in blocks of M_DEPTH; a block has panel after
+ * panel, and a panel its rows of contiguous vectors, with the ragged end filled with zeros. A panel of a block stays in the
+ * level 1 cache while M_HEIGHT rows of A, which stay in level 2, are multiplied by it. */
+#define M_DEPTH (M_NV * M_W > 16 ? 128 : 256)
+#define M_HEIGHT 192
+
+/* The first column of panel p */
+M_FN int m_panel_start(int vecs, int p)
+{
+  int panels = (vecs + M_NV - 1) / M_NV, wide = vecs % panels;
+  return (p * (vecs / panels) + (p < wide ? p : wide)) * M_W;
+}
+
+/* Packs panels part, part + parts, ... of K x N of B, whose element (k, n) is at B[k * row + n * col]. */
+M_FN_OUT void m_pack_blocks(int K, int N, const float *B, ptrdiff_t row, ptrdiff_t col, float *dst, int part, int parts)
+{
+  const int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV;
+  for (int k0 = 0; k0 < K; k0 += M_DEPTH) {
+    const int depth = K - k0 < M_DEPTH ? K - k0 : M_DEPTH;
+    for (int p = part; p < panels; p += parts) {
+      const int start = m_panel_start(vecs, p), width = m_panel_width(vecs, p);
+      float *to = dst + (ptrdiff_t)k0 * vecs * M_W + (ptrdiff_t)start * depth;
+      for (int j = 0; j < width; j++)
+        for (int k = 0; k < depth; k++) to[k * width + j] = start + j < N ? B[(k0 + k) * row + (start + j) * col] : 0;
+    }
+  }
+}
+
+/* Rows of A times a panel. Meanwhile the `next` lines of 64 bytes are fetched, a few for each block of rows. */
+M_FN void m_panel_ahead(int M, int nv, m_prod g, const float *next, int lines)
+{
+  int blocks = (M + M_ROWS(nv) - 1) / M_ROWS(nv), mr = M / blocks, larger = M % blocks, each = (lines + blocks - 1) / blocks;
+  for (int i = 0; i < blocks; i++) {
+    const int rows = mr + (i < larger);
+    for (int l = i * each; l < lines && l < (i + 1) * each; l++) __builtin_prefetch(next + 16 * l);
+    m_blocks(rows, nv, 1, g);
+    g.A += rows * g.ars, g.C += rows * g.ldc;
+  }
+}
+
+/* C = A B with B from m_pack_blocks, one of `parts` parts of it: some columns, or some rows if there are few columns. A is stored
+ * transposed, [K][M], if turned. */
+M_FN_OUT void m_gemm_blocks(int M, int N, int K, const float *A, ptrdiff_t lda, int turned, const float *B, float *C, ptrdiff_t ldc, int part,
+                            int parts)
+{
+  const int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV, by_rows = panels < 4 * parts && M >= 8 * parts;
+  const int first = by_rows ? 0 : (int)((int64_t)panels * part / parts), end = by_rows ? panels : (int)((int64_t)panels * (part + 1) / parts);
+  const int top = by_rows ? (int)((int64_t)M * part / parts) : 0, bottom = by_rows ? (int)((int64_t)M * (part + 1) / parts) : M;
+  const ptrdiff_t ars = turned ? 1 : lda, acs = turned ? lda : 1;
+  for (int k = 0; k < K; k += M_DEPTH) {
+    const int depth = K - k < M_DEPTH ? K - k : M_DEPTH;
+    for (int i = top; i < bottom; i += M_HEIGHT)
+      for (int p = first; p < end; p++) {
+        const int start = m_panel_start(vecs, p), width = m_panel_width(vecs, p), rows = bottom - i < M_HEIGHT ? bottom - i : M_HEIGHT;
+        const float *b = B + (ptrdiff_t)k * vecs * M_W + (ptrdiff_t)start * depth;
+        const int last = p == panels - 1 && N % M_W ? N % M_W : M_W;
+        m_panel_ahead(rows, width / M_W, (m_prod){A + i * ars + k * acs, b, C + i * ldc + start, ars, acs, width, ldc, depth, k > 0, last, 0, 0},
+                      b + (ptrdiff_t)depth * width, depth * width / 16);
+      }
+  }
+}
+
 /* n numbers from p as words of two numbers, padded with zeros. p needs only the alignment of a number. */
 M_FN m_vec m_words(const uint16_t *p, int n)
 {

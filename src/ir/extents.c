@@ -92,6 +92,10 @@ static int check_input_runs(const struct tensor *x, struct loc at, struct err *e
     s = err_set(e, ERR_EXTENT, at, "a state has a run-time extent");
     return err_hint(e, "declare it with the bound, and read its first elements: K[:, :n]"), s;
   }
+  if (x->frozen) {
+    s = err_set(e, ERR_EXTENT, at, "a frozen input has a run-time extent");
+    return err_hint(e, "declare it with the bound, or without `frozen`"), s;
+  }
   if (!x->range.distinct || x->range.least == -1) return OK;
   s = err_set(e, ERR_EXTENT, at, "distinct numbers along a run-time extent need -1 for the elements behind it");
   return err_hint(e, "declare them >= -1"), s;

@@ -100,6 +100,7 @@ int graph_declare(struct graph *g, int t, const struct whole_range *range, bool 
   struct tensor *x = &g->tensors[t];
   const struct whole_range all = range_default(x->dtype);
   if (x->extent || extent_tells(x)) return err_set(e, ERR_EXTENT, at, "tensor %d has a run-time extent, and is declared already", t);
+  if (state && x->frozen) return err_set(e, ERR_GRAPH, at, "tensor %d is frozen: it is no state", t);
   x->state = state;
   if (!range) return OK;
   if (!x->whole) return err_set(e, ERR_DTYPE, at, "%s has no range: it holds no whole numbers", dtype_name(x->dtype));
@@ -111,6 +112,15 @@ int graph_declare(struct graph *g, int t, const struct whole_range *range, bool 
     return err_set(e, ERR_INTEGER_RANGE, at, "%lld distinct numbers from %lld to %lld", (long long)shape_size(&x->shape), (long long)range->least,
                    (long long)range->most);
   return x->range = *range, OK;
+}
+
+int graph_freeze(struct graph *g, int t, struct loc at, struct err *e)
+{
+  struct tensor *x = &g->tensors[t];
+  if (!x->state && !x->extent) return x->frozen = true, OK;
+  int s =
+      err_set(e, ERR_GRAPH, at, x->state ? "a state is written, so it is not frozen" : "a run-time extent changes between calls: it is not frozen");
+  return err_hint(e, "declare it without `frozen`"), s;
 }
 
 int graph_root(const struct graph *g, int t)
@@ -131,7 +141,7 @@ int graph_input_as(struct graph *g, const char *name, enum dtype t, const struct
 {
   TRY(graph_input(g, name, t, &as->shape, at, out, e));
   struct tensor *x = &g->tensors[*out];
-  x->state = as->state, x->shard = as->shard, x->extent = as->extent;
+  x->state = as->state, x->frozen = as->frozen, x->shard = as->shard, x->extent = as->extent;
   memcpy(x->runs, as->runs, sizeof x->runs);
   if (as->whole) x->whole = true, x->range = as->range;
   return OK;
@@ -281,6 +291,7 @@ uint64_t graph_hash(const struct graph *g)
       h = hash_mix(h, hash_bytes(t->shape.d, 8 * (size_t)t->shape.n, 9 + t->dtype));
       const int64_t known[] = {t->range.least, t->range.most, t->range.distinct, t->state};
       if (t->shard) h = hash_mix(h, (uint64_t)t->shard);
+      if (t->frozen) h = hash_mix(h, 12);
       if (n->op == OP_INPUT && (t->extent || extent_tells(t))) h = hash_mix(h, hash_bytes(t->runs, sizeof t->runs, 11 + (uint64_t)t->extent));
       if (t->whole || t->state) h = hash_mix(h, hash_bytes(known, sizeof known, 10));
     }

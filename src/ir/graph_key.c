@@ -65,6 +65,7 @@ static void add_input(struct str *s, const struct tensor *t, int number)
   str_add(s, " input %d", number);
   if (t->whole) str_add(s, " %lld..%lld%s", (long long)t->range.least, (long long)t->range.most, t->range.distinct ? " distinct" : "");
   if (t->state) str_add(s, " state");
+  if (t->frozen) str_add(s, " frozen");
   if (t->shard) str_add(s, " shard %d", t->shard);
   if (t->extent) str_add(s, " extent %d", t->extent);
 }

@@ -258,6 +258,7 @@ struct tensor {
   bool weak;          // made of constants and indices only: takes the dtype of the other operand
   bool whole;         // holds whole numbers within `range`
   bool state;         // an input that is written in place
+  bool frozen;        // an input whose elements do not change between calls
   int extent;         // for a scalar input: the number (from 1) of the run-time extent that it holds; 0: none
   int shard;          // for an input: 1 + the dimension that is divided between the ranks; 0: every rank has the whole input
   struct whole_range range;
@@ -314,6 +315,8 @@ int graph_input(struct graph *g, const char *name, enum dtype t, const struct sh
 int graph_input_as(struct graph *g, const char *name, enum dtype t, const struct tensor *as, struct loc at, int *out, struct err *e);
 // Sets the range of the input that was added last, and whether it is a state.
 int graph_declare(struct graph *g, int t, const struct whole_range *range, bool state, struct loc at, struct err *e);
+// Declares an input frozen: its elements do not change between calls, so what is computed of frozen inputs alone may be kept. An error for a state.
+int graph_freeze(struct graph *g, int t, struct loc at, struct err *e);
 // An iterator over tensor `from` of graph `above`. The BLOCK node's in[] must list the same tensors in order.
 int graph_iter(struct graph *sub, const struct graph *above, int from, const struct attrs *a, struct loc at, int *out, struct err *e);
 // Appends a BLOCK or THREAD node: outputs are the sub-graph's savers in order.

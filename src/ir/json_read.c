@@ -147,7 +147,7 @@ static bool common_key(enum op op, const char *key)
   static const char *const keys[] = {"op", "in", "out"};
   for (size_t i = 0; i < COUNT(keys); i++)
     if (!strcmp(key, keys[i])) return true;
-  static const char *const of_input[] = {"dtype", "shape", "range", "distinct", "shard", "state", "extent"};
+  static const char *const of_input[] = {"dtype", "shape", "range", "distinct", "shard", "state", "frozen", "extent"};
   for (size_t i = 0; i < COUNT(of_input) && op == OP_INPUT; i++)
     if (!strcmp(key, of_input[i])) return true;
   if (extent_told(op) && !strcmp(key, "runs")) return true;
@@ -243,18 +243,20 @@ static int want_bool(struct json_read_reader *r, const char *key, json_t *v, boo
   return *out = json_is_true(v), !v || json_is_boolean(v) ? OK : bad(r, ERR_JSON, "`%s` should be true or false, not %s", key, kind_name(v));
 }
 
-// Reads the range of an input, its shard, and whether it is a state.
+// Reads the range of an input, its shard, and whether it is a state or frozen.
 static int read_declared(struct json_read_reader *r, struct graph *g, int t, json_t *node)
 {
   struct whole_range range = g->tensors[t].range;
   json_t *v = json_object_get(node, "range");
-  bool state;
+  bool state, frozen;
   if (v && json_array_size(v) != 2) return bad(r, ERR_JSON, "`range` should be an array of two integers, the least and the largest number");
   if (v && want_int(r, "range", json_array_get(v, 0), -EXTENT_LIMIT, EXTENT_LIMIT, &range.least)) return USER;
   if (v && want_int(r, "range", json_array_get(v, 1), -EXTENT_LIMIT, EXTENT_LIMIT, &range.most)) return USER;
   if (want_bool(r, "distinct", json_object_get(node, "distinct"), &range.distinct)) return USER;
   if (want_bool(r, "state", json_object_get(node, "state"), &state)) return USER;
   TRY(located(r, graph_declare(g, t, v || range.distinct ? &range : NULL, state, r->at, r->e)));
+  if (want_bool(r, "frozen", json_object_get(node, "frozen"), &frozen)) return USER;
+  if (frozen && !json_object_get(node, "extent")) TRY(located(r, graph_freeze(g, t, r->at, r->e)));
   int64_t dim, number;
   if ((v = json_object_get(node, "extent"))) {
     if (want_int(r, "extent", v, graph_extents(g) + 1, graph_extents(g) + 1, &number)) return USER;

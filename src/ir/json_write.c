@@ -116,6 +116,7 @@ static void declared(struct str *o, const struct tensor *t)
   if (t->range.distinct) str_add(o, ", \"distinct\": true");
   if (t->shard) str_add(o, ", \"shard\": %d", t->shard - 1);
   if (t->state) str_add(o, ", \"state\": true");
+  if (t->frozen) str_add(o, ", \"frozen\": true");
   if (t->extent) str_add(o, ", \"extent\": %d", t->extent);
 }
 

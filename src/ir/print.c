@@ -330,7 +330,7 @@ static void statement(struct ir_printer *pr, const struct node *n)
     extents(pr, t->shard ? text : NULL, t);
     str_add(out, "%s", range);
     if (t->shard) str_add(out, " shard(%d)", t->shard - 1);
-    str_add(out, "%s\n", t->state ? " state" : "");
+    str_add(out, "%s\n", t->state ? " state" : t->frozen ? " frozen" : "");
     return;
   }
   if (n->op == OP_ITER) {

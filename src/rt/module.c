@@ -34,6 +34,13 @@ struct module {
   pthread_mutex_t lock; // of rooms
   struct room *rooms;
   struct left_call *left; // a call that nobody waits for, or NULL
+  // If the program has frozen inputs:
+  int (*freeze)(void *const *, void *, void *);
+  int (*call_frozen)(void *const *, void *const *, void *, const void *);
+  size_t frozen_bytes;
+  struct module *of; // of a frozen module: the one with the code, which lives as long
+  struct room *frozen;
+  int holders; // itself until it is closed, and its frozen modules; guarded by `lock`
 };
 
 int module_build(const char *source, const char *name, struct module **m, struct err *e)
@@ -123,6 +130,19 @@ static void find_rank(struct module *m, const char *name)
   if (m->world > 1) m->need = MAX(m->need, workspace()), m->exchange = exchange();
 }
 
+static void find_frozen(struct module *m, const char *name)
+{
+  char symbol[96];
+  size_t (*bytes)(void) = NULL;
+  snprintf(symbol, sizeof symbol, "mica_%.70s_frozen", name);
+  *(void **)&bytes = dlsym(m->so, symbol);
+  snprintf(symbol, sizeof symbol, "mica_%.70s_freeze", name);
+  *(void **)&m->freeze = dlsym(m->so, symbol);
+  snprintf(symbol, sizeof symbol, "mica_%.70s_call", name);
+  *(void **)&m->call_frozen = dlsym(m->so, symbol);
+  m->frozen_bytes = bytes && m->freeze && m->call_frozen ? bytes() : 0;
+}
+
 static void drop(void *m) { module_close(m); }
 static const struct mem_kind kind = {.close = drop};
 
@@ -137,6 +157,7 @@ int module_load(const void *so, size_t n, const char *name, struct module **out,
   struct module *m = mem_handle(sizeof *m, &kind);
   forked_watch();
   m->fd = -1;
+  m->holders = 1;
   pthread_mutex_init(&m->lock, NULL);
   void *lib = m->so = load_bytes(so, n, &m->fd, why);
   if (!lib) {
@@ -156,6 +177,7 @@ int module_load(const void *so, size_t n, const char *name, struct module **out,
   }
   m->need = workspace();
   find_rank(m, name);
+  find_frozen(m, name);
   snprintf(symbol, sizeof symbol, "mica_%.70s_seconds", name);
   m->seconds = dlsym(lib, symbol);
   *out = m;
@@ -209,7 +231,8 @@ void module_ranks(struct module *m, call_ranks *call, const struct ranks_form *f
 
 struct one_call {
   const struct module *m;
-  int rank; // of those that meet in x, where there is one
+  void *freeze; // frozen memory to write; NULL: the program runs
+  int rank;     // of those that meet in x, where there is one
   struct m_exchange *x;
   void *const *in, *const *out;
   void *workspace;
@@ -218,7 +241,10 @@ struct one_call {
 static int call_code(void *arg)
 {
   const struct one_call *c = arg;
-  return c->x ? c->m->rank(c->rank, c->in, c->out, c->workspace, c->x) : c->m->call(c->in, c->out, c->workspace);
+  const struct module *m = c->m;
+  if (c->freeze) return m->freeze(c->in, c->freeze, c->workspace);
+  if (m->frozen) return m->call_frozen(c->in, c->out, c->workspace, m->frozen);
+  return c->x ? m->rank(c->rank, c->in, c->out, c->workspace, c->x) : m->call(c->in, c->out, c->workspace);
 }
 
 static int call_here(struct one_call c) { return forked_here() ? forked_call(call_code, &c) : call_code(&c); }
@@ -226,7 +252,7 @@ static int call_here(struct one_call c) { return forked_here() ? forked_call(cal
 int module_call_rank(struct module *m, int rank, struct m_exchange *x, void *const *inputs, void *const *outputs)
 {
   struct room *r = m->need ? room_take(m) : NULL;
-  const int status = m->need && !r ? ENOMEM : call_here((struct one_call){m, rank, x, inputs, outputs, r});
+  const int status = m->need && !r ? ENOMEM : call_here((struct one_call){m, NULL, rank, x, inputs, outputs, r});
   if (r) room_give(m, r);
   if (status) m_fail(x, status); // the others need not wait for this rank
   return status;
@@ -247,18 +273,45 @@ int module_failed(int status, const char *name, struct err *e)
 int module_call(struct module *m, void *const *inputs, void *const *outputs)
 {
   if (m->ranks) return m->call_ranks(m, m->ranks, inputs, outputs);
-  if (!m->need) return call_here((struct one_call){m, 0, NULL, inputs, outputs, NULL});
+  if (!m->need) return call_here((struct one_call){m, NULL, 0, NULL, inputs, outputs, NULL});
   struct room *r = room_take(m);
   if (!r) return ENOMEM;
-  int status = call_here((struct one_call){m, 0, NULL, inputs, outputs, r});
+  int status = call_here((struct one_call){m, NULL, 0, NULL, inputs, outputs, r});
   return room_give(m, r), status;
+}
+
+// ---- frozen inputs ----
+
+bool module_freezes(const struct module *m) { return m->frozen_bytes > 0; }
+
+int module_freeze(struct module *m, void *const *inputs, struct module **out, struct err *e)
+{
+  if (m->of) m = m->of;
+  CHECK(module_freezes(m));
+  struct room *frozen = room_new(m->frozen_bytes), *work = frozen ? room_take(m) : NULL;
+  const int status = work ? call_here((struct one_call){m, frozen, 0, NULL, inputs, NULL, work}) : ENOMEM;
+  if (work) room_give(m, work);
+  if (status) {
+    free(frozen);
+    return err_set(e, ERR_MEMORY, NOWHERE, "no memory for what is computed of frozen inputs: %zu bytes", m->frozen_bytes);
+  }
+  struct module *f = mem_handle(sizeof *f, &kind);
+  *f = (struct module){.call_frozen = m->call_frozen, .seconds = m->seconds, .world = 1, .fd = -1, .of = m, .frozen = frozen, .holders = 1};
+  f->need = m->need - m->frozen_bytes;
+  pthread_mutex_init(&f->lock, NULL);
+  pthread_mutex_lock(&m->lock);
+  m->holders++;
+  pthread_mutex_unlock(&m->lock);
+  return *out = f, OK;
 }
 
 const double *module_seconds(const struct module *m) { return m->seconds; }
 
 void module_hold(struct module *m, struct left_call *c)
 {
-  mem_keep(m), mem_keep(m->bytes);
+  mem_keep(m);
+  if (m->bytes) mem_keep(m->bytes);
+  if (m->of) mem_keep(m->of), mem_keep(m->of->bytes);
   m->left = c;
 }
 
@@ -271,9 +324,15 @@ void module_close(struct module *m)
 
 void module_drop(struct module *m)
 {
+  pthread_mutex_lock(&m->lock);
+  const bool held = --m->holders > 0;
+  pthread_mutex_unlock(&m->lock);
+  module_rest(m);
+  if (held) return;
+  if (m->of) module_drop(m->of);
   if (m->so) dlclose(m->so);
   if (m->fd >= 0) close(m->fd);
-  module_rest(m);
+  free(m->frozen);
   pthread_mutex_destroy(&m->lock);
   mem_free(m->bytes);
   mem_free(m);

@@ -18,6 +18,10 @@ size_t module_exchange(const struct module *m); // bytes that ranks share, of a 
 int module_world(const struct module *m);       // how many ranks its function of one rank is for; 1: it has none
 // One rank of a world, with its parts of divided tensors. From one thread a rank.
 int module_call_rank(struct module *m, int rank, struct m_exchange *x, void *const *inputs, void *const *outputs);
+bool module_freezes(const struct module *m); // whether the program computes something of frozen inputs alone
+// Computes that once, of these inputs. Calls of the new module do the rest, with frozen inputs of the same elements. m may be closed before. Only for
+// a module that freezes.
+int module_freeze(struct module *m, void *const *inputs, struct module **out, struct err *e);
 const double *module_seconds(const struct module *m); // of each kernel in the last call, where gen_c_timed made it; else NULL
 void module_rest(struct module *m);                   // gives workspaces back until the next call
 void module_close(struct module *m);

@@ -110,6 +110,13 @@ static double seconds_of(const struct target *t, double elements, double ops)
   return ops >= 10 ? elements * ops / 10 / t->exp_rate : elements * ops / (t->flops / 2);
 }
 
+// Whether a product reads its second operand packed in advance (gen_frozen.c). The operand is a view of a frozen input.
+static bool packed_before(const struct graph *p, const struct node *n)
+{
+  const int root = graph_root(p, n->in[1]);
+  return p->tensors[root].frozen && p->tensors[root].dtype == F32 && p->tensors[n->in[1]].shape.n == 2;
+}
+
 static double library_seconds(const struct target *t, const struct graph *p, const struct node *n)
 {
   double bytes = 0, work = 0;
@@ -119,9 +126,10 @@ static double library_seconds(const struct target *t, const struct graph *p, con
   if (n->op == OP_MATMUL) {
     const struct shape *x = &p->tensors[n->in[0]].shape;
     double rows = (double)x->d[x->n - 2], k = (double)x->d[x->n - 1], flops = 2 * (double)shape_size(&out->shape) * k;
-    work = flops / (0.85 * t->flops * rows / (rows + 3) * k / (k + 12));
-    if (rows < 32) bytes *= 1.6;     // packing is not amortized
-    for (int i = 0; i < n->nin; i++) // copies in fp32, for BLAS
+    const bool packed = packed_before(p, n);
+    work = flops / ((packed ? 1.05 : 0.85) * t->flops * rows / (rows + 3) * k / (k + 12));
+    if (rows < 32 && !packed) bytes *= 1.6; // packing is not amortized
+    for (int i = 0; i < n->nin; i++)        // copies in fp32, for BLAS
       if (p->tensors[n->in[i]].dtype != F32) bytes += 8 * (double)shape_size(&p->tensors[n->in[i]].shape);
   } else {
     work = seconds_of(t, (double)MAX(shape_size(&out->shape), shape_size(&p->tensors[n->in[0]].shape)), op_rows[n->op].cost);

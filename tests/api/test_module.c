@@ -165,6 +165,21 @@ static void compiled_where_it_has_to_be(void **state)
   mica_close(m);
 }
 
+static void only_frozen_inputs_are_frozen(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_module *x, *f = NULL;
+  static float in[ROWS * N];
+  assert_int_equal(mica_module_load(m, in_folder("soft"), &x), MICA_OK);
+  assert_int_equal(mica_module_input(x, 0).frozen, 0);
+  assert_int_equal(mica_module_freeze(x, (const void *[]){in}, &f), MICA_USER);
+  assert_null(f);
+  assert_non_null(strstr(mica_error(m), "has no frozen input"));
+  mica_module_close(x);
+  mica_close(m);
+}
+
 static void addresses_are_checked(void **state)
 {
   (void)state;
@@ -367,6 +382,7 @@ int main(void)
   const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_report_and_of_a_folder),
                                      cmocka_unit_test(with_a_run_time_extent),
                                      cmocka_unit_test(compiled_where_it_has_to_be),
+                                     cmocka_unit_test(only_frozen_inputs_are_frozen),
                                      cmocka_unit_test(addresses_are_checked),
                                      cmocka_unit_test(many_threads),
                                      cmocka_unit_test(wrong_folders),

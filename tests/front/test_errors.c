@@ -99,6 +99,10 @@ static const struct row rows[] = {
     {"P:return X * log(-1)", ERR_ATTRIBUTE, 2, 12, "log", "floating point"},
     {"P:return X * exp(1000)", ERR_ATTRIBUTE, 2, 12, "too large", ""},
     {"P:return X % 2", ERR_DTYPE, 2, 10, "whole numbers", ""},
+    // frozen inputs
+    {"P:n: dim <= 8\nZ: f32[n] frozen\nreturn Z", ERR_EXTENT, 3, 4, "a frozen input has a run-time extent", "without `frozen`"},
+    {"P:Z: f32[4] frozen\nt: i32[1] < 4\nZ[t] = reshape(Z[0:1], [1])\nreturn t", ERR_NOT_A_STATE, 4, 1, "`Z` is no state", "state"},
+    {"P:Z: f32[4] state frozen\nreturn Z", ERR_SYNTAX, 2, 17, "`frozen`", "grammar"},
     // several devices
     {"program f {\nworld 3", ERR_WORLD, 2, 1, "a world of 3 devices", "1, 2, 4 or 8"},
     {"program f {\nworld 0", ERR_WORLD, 2, 1, "a world of 0 devices", "1, 2, 4 or 8"},

@@ -60,6 +60,31 @@ def test_a_function_on_arrays():
     assert (total == 7).all() and (sums == 36).all() and [s.name for s in f.inputs] == ["x", "y"]
 
 
+def test_frozen():
+    np = pytest.importorskip("numpy")
+    g = mica.Graph("frozen")
+    x, w, b = g.input("X", (3, 8)), g.input("W", (8, 20), frozen=True), g.input("B", (20,), frozen=True)
+    g.output(mica.exp(x @ w) + mica.exp(b))
+    f = mica.optimize(g, **QUICK, remember=False)
+    assert f._frozen == (False, True, True)
+    rng = np.random.default_rng(1)
+    x, w, b = (rng.standard_normal(s, dtype="f4") / 4 for s in ((3, 8), (8, 20), (20,)))
+    want = np.exp(x @ w) + np.exp(b)
+    one, other = f.freeze(w, b), f.freeze(B=b * 0, W=w)
+    assert np.allclose(one(x, w, b), want, 1e-5) and np.allclose(other(x, w, b * 0), want - np.exp(b) + 1, 1e-5)
+    assert np.allclose(f(x, w, b), want, 1e-5) and one.report == f.report
+    del f
+    assert np.allclose(one(x, w, b), want, 1e-5)
+    for inputs, named, said in (((w, b, w), {}, "2 frozen inputs"), ((w,), {"W": w}, "no frozen input `W` that is not given"), ((w,), {}, "(B) is frozen, and missing"),
+                                ((w, x), {}, "its shape is [3, 8]")):
+        with pytest.raises(mica.UsageError) as e:
+            one.freeze(*inputs, **named)
+        assert said in str(e.value)
+    with pytest.raises(mica.UsageError, match="is frozen: it is no state"):
+        g = mica.Graph("wrong")
+        g._g.declare(g.input("X", (3,), frozen=True).number, 0, 1, False, True)
+
+
 def wrong(words, *arguments, kind=mica.UsageError, **options):
     with pytest.raises(kind) as e:
         mica.optimize(*arguments, progress=False, **options)

@@ -155,6 +155,28 @@ def test_new_weights_are_seen():
         close(run(*inputs), model(*inputs))
 
 
+def test_frozen_weights():
+    """Two layers share one program, each with memory of its own, which is freed with its weights."""
+    from mica.torch import library
+    torch.manual_seed(0)
+    layers = [nn.Sequential(nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 64)) for _ in range(2)]
+    model, x = nn.Sequential(*layers), torch.randn(40, 64)
+    with torch.no_grad():
+        e = explain(model, x, options={**ALL, "max_ops": 5})
+        assert " frozen" in e.programs[0].text, e
+        run = compiled(model, max_ops=5)
+        close(run(x), model(x)), close(run(x), model(x))
+        frozen = [p.frozen for r in library._regions.values() for p in r.programs.values() if p and p.frozen]
+        assert sorted(len(f.made) for f in frozen)[-1] == 2, [len(f.made) for f in frozen]
+        layers[0][0].weight.add_(1)
+        close(run(x), model(x))
+    with torch.inference_mode():  # changes are not counted, so nothing is kept
+        model = nn.Sequential(nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 64))
+        close(compiled(model)(x), model(x))
+        model[0].weight.add_(1)
+        close(compiled(model)(x), model(x))
+
+
 def test_weights_live():
     model, inputs = lora()
     with torch.no_grad():

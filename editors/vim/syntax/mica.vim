@@ -4,7 +4,7 @@ if exists("b:current_syntax")
 endif
 syntax match micaComment /#.*$/
 highlight default link micaComment Comment
-syntax keyword micaKeyword and block dim distinct graph model not or program return shard state thread world
+syntax keyword micaKeyword and block dim distinct frozen graph model not or program return shard state thread world
 highlight default link micaKeyword Keyword
 syntax keyword micaType bf16 bool f16 f32 f8e4m3 f8e5m2 i32 i64
 highlight default link micaType Type

@@ -64,6 +64,7 @@ class Compiled:
             raise EngineError(str(error)) from None
         self.folder, self.recalled = folder, recalled
         self.inputs, self.outputs = signature_of(self._program)
+        self.frozen = self._program._frozen  # by input
 
     @property
     def report(self):
@@ -76,9 +77,18 @@ class Compiled:
 
     def __call__(self, inputs):
         """inputs: contiguous tensors on one device. Returns new tensors. A GPU runs the kernels in its current stream."""
-        with current(inputs):
-            results = self._program(*inputs)
-        return list(results) if isinstance(results, (list, tuple)) else [results]
+        return _called(self._program, inputs)
+
+    def freeze(self, weights):
+        """A function like this object's calls, which computes nothing of the frozen inputs again. weights: those inputs."""
+        program = self._program.freeze(*weights)
+        return lambda inputs: _called(program, inputs)
+
+
+def _called(program, inputs):
+    with current(inputs):
+        results = program(*inputs)
+    return list(results) if isinstance(results, (list, tuple)) else [results]
 
 
 def current(tensors):

@@ -162,7 +162,14 @@ class _Maker:
     def region(self, k):
         node = next(n for n in self.gm.graph.nodes if n.op == "call_module" and n.target == f"mica_{k}")
         static = [a.name in self.weights.static for a in node.args]
-        return node, Region(f"program {self.base + k}", _with_strides_of(getattr(self.gm, node.target), node.args), static, self.target, self.options)
+        frozen = [s and self._may_freeze(a.name) for s, a in zip(static, node.args)]
+        return node, Region(f"program {self.base + k}", _with_strides_of(getattr(self.gm, node.target), node.args), static, frozen, self.target,
+                            self.options)
+
+    def _may_freeze(self, name):
+        """Whether a CPU's program may compute from this weight in advance: torch counts its changes."""
+        weight = self.weights.known.get(name)
+        return self.options.weights == "copy" and weight is not None and weight.device.type == "cpu" and not weight.is_inference()
 
     def weights_of(self, groups):
         """Weights of the distinct programs without a decision. Groups of different nodes may have the same text."""

@@ -213,9 +213,9 @@ class Builder:
                 raise Cannot("the dynamic extent is not followed")
 
 
-def build(nodes, outputs, prepared, shapes, name, static=frozenset()):
+def build(nodes, outputs, prepared, shapes, name, static=frozenset(), frozen=frozenset()):
     """A program of these nodes, which are in topological order. Raises Cannot, with the failing node as `.node`. static: nodes of weights that may be
-    copied."""
+    copied. frozen: those of them from which the program may compute in advance."""
     b, inside = Builder(prepared, shapes, static), set(nodes)
     for node in nodes:
         try:
@@ -233,7 +233,7 @@ def build(nodes, outputs, prepared, shapes, name, static=frozenset()):
         except Cannot as c:
             c.node = node
             raise
-    return finish(b, outs, name)
+    return finish(b, outs, name, frozen)
 
 
 def output(b, node):
@@ -267,7 +267,12 @@ def _side_by_side(b, lines, wanted):
     return lines, inputs
 
 
-def finish(b, outs, name):
+def _of(i, nodes):
+    """Whether an input is a weight among these nodes, a view of one, or several of them joined."""
+    return all(_of(p, nodes) for p in i.extra) if i.kind == "joined" else i.kind in ("raw", "prepared") and i.node in nodes
+
+
+def finish(b, outs, name, frozen=frozenset()):
     wanted = [o.value.name for o in outs]
     lines, joined = _side_by_side(b, gelus.fold(norms.fold(b.emitter.lines)), wanted)
     lines, need = norms.live(lines, wanted)
@@ -286,7 +291,8 @@ def finish(b, outs, name):
         of = masks[source]
         inputs.append(Input(kind, of.node, Value(added, of.value.shape, dtype, None, of.value.batch), of.chain, tuple(extra)))
     text = [f"program {name} {{"]
-    text += [f"  {i.value.name}: {i.value.dtype}[{', '.join(map(str, i.value.shape))}]{range_of(b.emitter.limits.get(i.value.name))}" for i in inputs]
+    text += [f"  {i.value.name}: {i.value.dtype}[{', '.join(map(str, i.value.shape))}]{range_of(b.emitter.limits.get(i.value.name))}"
+             f"{' frozen' if _of(i, frozen) else ''}" for i in inputs]
     text += [f"  {n} = {e}" for n, e, _, _ in lines]
     text += [f"  return {', '.join(o.value.name for o in outs)}", "}", ""]
     limits = {i.node: b.emitter.drawn.get(i.value.name, b.emitter.limits[i.value.name]) for i in inputs if i.value.name in b.emitter.limits}

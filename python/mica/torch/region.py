@@ -25,7 +25,7 @@ from .emit import Cannot
 from .ops import UNITS, is_emitted, name_of
 from .program import Shapes, batch_of, build, symbols_of
 from .report import Taken
-from .weights import Prepared, capturing
+from .weights import Frozen, Prepared, capturing
 
 log = logging.getLogger("mica.torch")
 
@@ -60,14 +60,16 @@ def _about(val):
 
 
 class Region:
-    """module: a GraphModule of the group, which runs if the program does not. static: by placeholder, whether it is a weight."""
+    """module: a GraphModule of the group, which runs if the program does not. static: by placeholder, whether it is a weight. frozen: whether it is one
+    whose changes are counted."""
 
-    def __init__(self, name, module, static, target, options):
+    def __init__(self, name, module, static, frozen, target, options):
         self.name, self.module, self.target, self.options = name, module, target, options
         self.placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         self.nodes = [n for n in module.graph.nodes if n.op == "call_function"]
         self.outputs = list(next(n for n in module.graph.nodes if n.op == "output").args[0])
         self.static = {p for p, s in zip(self.placeholders, static) if s}
+        self.frozen = {p for p, f in zip(self.placeholders, frozen) if f}
         self.prepared = {}
         self.fallback = module  # runs in place of a program; with a symbol it may be compiled by Inductor
         self.lock = threading.Lock()
@@ -97,7 +99,7 @@ class Region:
         number = {}
         for n in self.module.graph.nodes:
             args = repr(fx.map_arg((n.args, n.kwargs), lambda a: f"%{number[a]}"))
-            about = (*_about(n.meta.get("val")), n in self.static) if n.op == "placeholder" else name_of(n.target) or str(n.target)
+            about = (*_about(n.meta.get("val")), n in self.static, n in self.frozen) if n.op == "placeholder" else name_of(n.target) or str(n.target)
             number[n] = len(number)
             yield f"{n.op} {about} {args if n.op != 'placeholder' else ''}"
 
@@ -107,7 +109,7 @@ class Region:
         prepared = prepared_of(self.module.graph, static)
         shapes = Shapes({self.symbol: bucket} if bucket else None)
         nodes = [n for n in self.nodes if n not in prepared and is_emitted(n) and not isinstance(n.meta.get("val"), (torch.SymInt, int))]
-        return build(nodes, self.outputs, prepared, shapes, "region", frozenset(static))
+        return build(nodes, self.outputs, prepared, shapes, "region", frozenset(static), frozenset(self.frozen))
 
     def text(self):
         """The text of the program; "" if it depends on the bucket or there is none."""
@@ -286,6 +288,7 @@ class _Program:
         self.casts = [None if dtype is o.dtype else o.dtype for (dtype, _), o in zip(compiled.outputs, program.outputs)]
         self.cuts = [batch_of(o.node.meta["val"]) if bucket else None for o in program.outputs]
         self.rows_of = region.rows_of if bucket else None
+        self.frozen = Frozen(compiled) if any(compiled.frozen) else None
 
     def _maker(self, i, place, region):
         """A function that makes the tensor of one input from the arguments, before it is made contiguous and padded."""
@@ -311,7 +314,7 @@ class _Program:
         if self.rows_of:
             index, dim, factor = self.rows_of
             rows = args[index].shape[dim] // factor
-        inputs = []
+        inputs, sources = [], []
         for at, make, pad in self.makers:
             if at is None:
                 x = make(args[0])
@@ -319,12 +322,13 @@ class _Program:
                 x = make(*(args[k] for k in at))
             else:
                 x = args[at] if make is None else make(args[at])
+            sources.append(x)
             if pad is not None and x.shape[pad[0]] != pad[1]:
                 x = _padded(x, *pad)
             if not x.is_contiguous():
                 x = x.contiguous()
             inputs.append(x if x.data_ptr() % 16 == 0 else x.clone())
-        outputs = self.compiled(inputs)
+        outputs = self.compiled(inputs) if self.frozen is None else self.frozen(sources, inputs)
         for k, (cast, cut) in enumerate(zip(self.casts, self.cuts)):
             if cut is not None and rows != self.bucket:
                 outputs[k] = outputs[k].narrow(cut[0], 0, rows * cut[1]).contiguous()

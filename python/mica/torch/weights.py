@@ -1,4 +1,4 @@
-"""Contiguous copies of views, casts and masks of weights, computed once for each version of the weight.
+"""Contiguous copies of views, casts and masks of weights, and programs with frozen weights, computed once for each version of the weights.
 
 A copy is valid as long as the weight's storage lives and its version counter does not change. torch counts every in-place change, so an optimizer's
 step or load_state_dict updates the copy. (Writes through `.data` are not counted; see docs/torch.md.) Copies are found by storage, offset and
@@ -30,7 +30,7 @@ class Prepared:
         if any(w.is_inference() for w in weights):
             return self.make(*weights).contiguous()
         storages, versions = [w.untyped_storage() for w in weights], [w._version for w in weights]
-        key = tuple((s._cdata, w.storage_offset(), w.dtype, tuple(w.shape), w.stride()) for s, w in zip(storages, weights))
+        key = _key(weights)
         entry = self.made.get(key)
         if entry is not None and entry[1] == versions and not _expired(entry):
             return entry[2]
@@ -47,6 +47,35 @@ class Prepared:
                 del self.made[k]
             self.made[key] = ([StorageWeakRef(s) for s in storages], versions, copy)
         return copy
+
+
+class Frozen:
+    """Calls of a program with frozen inputs: what follows from weights alone is computed once for each version of them (`Program.freeze`)."""
+
+    def __init__(self, compiled):
+        self.compiled = compiled
+        self.which = [k for k, frozen in enumerate(compiled.frozen) if frozen]
+        self.made = {}       # key -> (references to the storages, versions, program)
+        self.lock = threading.Lock()
+
+    def __call__(self, sources, inputs):
+        """inputs: tensors of the program, made of `sources`, by which versions of weights are told apart."""
+        weights = [sources[k] for k in self.which]
+        if any(w.is_inference() for w in weights):
+            return self.compiled(inputs)
+        key, versions = _key(weights), [w._version for w in weights]
+        entry = self.made.get(key)
+        if entry is None or entry[1] != versions or _expired(entry):
+            with self.lock:
+                entry = [StorageWeakRef(w.untyped_storage()) for w in weights], versions, self.compiled.freeze([inputs[k] for k in self.which])
+                for k in [k for k, e in self.made.items() if _expired(e)]:
+                    del self.made[k]
+                self.made[key] = entry
+        return entry[2](inputs)
+
+
+def _key(weights):
+    return tuple((w.untyped_storage()._cdata, w.storage_offset(), w.dtype, tuple(w.shape), w.stride()) for w in weights)
 
 
 def _expired(entry):
