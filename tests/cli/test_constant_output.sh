@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Programs whose output is a constant, alone or with others: every command ends in an answer or in a message, never in a crash.
+# test: quick release
 set -u
 . tests/shell.sh
 

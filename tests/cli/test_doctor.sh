@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # `mica doctor`: what is there, what is missing and what to do; and every place in which libraries of NVIDIA are looked for.
+# test: quick release
 set -u
 . tests/shell.sh
 export MICA_DB=$work/mica.db

@@ -1,5 +1,6 @@
 // Programs of several parts on a simulated GPU. The simulated clock makes the winners of the parts slow together, and another combination fast. The
 // race of the whole must find that one.
+// test: quick release
 #include "pretended_gpu.h"
 #include "thin.h"
 

@@ -61,7 +61,7 @@ static void products(void **state)
 {
   (void)state;
   static const int sizes[][3] = {{6, 20, 37}, {1, 96, 80}, {5, 256, 16}, {33, 257, 64}, {200, 300, 150}, {7, 520, 1}, {193, 8, 200}, {64, 64, 9}};
-  const int step = thinned(3);
+  const int step = thinned(2) * quick_step(2);
   for (size_t i = 0; i < COUNT(sizes); i += (size_t)step)
     for (int turned = 0; turned < 2; turned++) {
       struct arena mem = {0};

@@ -1,5 +1,6 @@
 // Races on a simulated GPU, with times given by kernel names (pretend.h). The fastest correct candidate wins, whatever the others do. Results and
 // machine code are remembered.
+// test: quick release
 #include "pretend.h"
 #include "base/trace.h"
 #include "folder.h"

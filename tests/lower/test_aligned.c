@@ -1,5 +1,6 @@
 // Inputs of products whose rows begin anywhere are copied to rows at 16 bytes, where a kernel could not read them or the model prefers it.
 // test: timeout 300
+// test: quick release
 #include "../thin.h"
 #include "given.h"
 #include "run_table.h"

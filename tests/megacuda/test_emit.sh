@@ -20,14 +20,16 @@ long examples/mega/tiny_qwen3.json 4 --workers 3 --context 9 --rows 2 --attentio
 
 # Experts: float32, with a last tile that is narrower; bf16 by tensor cores; experts whose weights are several pieces.
 sed 's/"moe_intermediate_size": 24/"moe_intermediate_size": 28/' examples/mega/tiny_qwen3_moe.json >"$work/tiny_moe.json"
-same "$work/tiny_moe.json" 4 --workers 5 --context 5 --seed 2
-quick=-O1 same tests/megacuda/even_moe.json 3 --workers 3 --rows 2 --context 3 --seed 4
+quick=-O0 same "$work/tiny_moe.json" 4 --workers 5 --context 5 --seed 2
+[ -z "${MICA_ALL:-}" ] || quick=-O1 same tests/megacuda/even_moe.json 3 --workers 3 --rows 2 --context 3 --seed 4
 long examples/mega/tiny_qwen3_moe.json 3 --workers 3 --rows 2 --pages 5 --seed 6
 under=("$MICA" mega)
 expect 0 'pipeline 12 x 16384' plan tests/megacuda/even_moe.json --workers 3 --context 3 --text
 sed 's/pipeline 12 x 16384/pipeline 6 x 1024/' "$work/out" >"$work/pieces.mega"
-fibers "$work/pieces.mega" even_moe --steps 2
-expect 0 'relative error of logits at most [0-9.]*e-0[567]' "$work/even_moe" --steps 1 --plain 1
+if [ -n "${MICA_ALL:-}" ]; then
+  fibers "$work/pieces.mega" even_moe --steps 2
+  expect 0 'relative error of logits at most [0-9.]*e-0[567]' "$work/even_moe" --steps 1 --plain 1
+fi
 fibers tests/megacuda/ties.mega ties --steps 2
 expect 0 'relative error of logits at most [0-9.]*e-0[67]' "$work/ties" --steps 1 --plain 1
 sed 's/"moe_intermediate_size": 128/"moe_intermediate_size": 96/' tests/megacuda/even_moe.json >"$work/uneven.json"
@@ -55,8 +57,10 @@ under=("$MICA" mega)
 expect 0 'pipeline 12 x 16384' plan "$work/ragged.json" --workers 3 --context 3 --text
 sed 's/pipeline 12 x 16384/pipeline 11 x 8192/; s/tiles 128$/tiles 256/' "$work/out" >"$work/ragged.mega"
 grep -q 'tiles 256' "$work/ragged.mega" || complain "no narrow tiles"
-fibers "$work/ragged.mega" ragged --steps 2
-expect 0 'relative error of logits at most [0-9.]*e-0[567]' "$work/ragged" --steps 1 --plain 1
+if [ -n "${MICA_ALL:-}" ]; then
+  fibers "$work/ragged.mega" ragged --steps 2
+  expect 0 'relative error of logits at most [0-9.]*e-0[567]' "$work/ragged" --steps 1 --plain 1
+fi
 under=("$MICA" mega)
 sed 's/"head_dim": 8/"head_dim": 6/' examples/mega/tiny_llama.json >"$work/odd.json"
 expect 2 'a head has 24 bytes' emit "$work/odd.json" --out "$work"

@@ -62,6 +62,7 @@ awk '/^    after /{next} {sub(/ versions 1$/, "")} /^  Wo:/{$0 = $0 "\n  Wmore: 
   /^  operator (attend|o)\[/{copy = 1} /^  operator gate_up/{printf "%s", more} {print}
   copy{sub(/operator attend/, "operator again"); sub(/operator o/, "operator more"); sub(/Wo,/, "Wmore,"); sub(/tiles 32/, "tiles 64"); more = more $0 "\n"}
   /^  }/{copy = 0}' "$work/out" >"$work/twice.mega"
+[ -n "${MICA_ALL:-}" ] || { finish; exit; }
 fibers "$work/twice.mega" even --steps 2 --seed 4
 grep -A5 '^struct t_attended' "$work/even.cu" | grep -q 'PANEL = true, REST = true' || complain "panels of parts of attention"
 expect 0 'relative error of logits at most 0[.]00' "$work/even" --steps 2 --plain 2 --deadline "$deadline"
