@@ -417,7 +417,7 @@ static void build_for_cpu(struct job *j, struct contest *c, int part, int from)
     if (!x->dropped && pass_candidate(j, c, x, PASS_THREAD_GRAPHS, &b.errs[i]) != OK) pass_fell(j, c, x, &b.errs[i]);
   }
   pool_run(j->threads, n, build_one, &b);
-  if (!from && j->split.n > 1) clock_whole_compiles(j, 1e-6 * (double)b.longest * as_often(j, c));
+  if (!from && j->split.n > 1) clock_whole_compiles(j, 1e-6 * (double)b.longest * as_often(j, c), true);
   for (int i = 0; i < n; i++) {
     struct candidate *x = &c->cand[from + i];
     c->hurried |= x->dropped == NO_TIME;

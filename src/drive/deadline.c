@@ -37,6 +37,7 @@ struct clock {
   double share, length;               // share: the part's share of the remaining time; length: in seconds
   bool opening;                       // the part only gets its first batch
   double reserve, check, compile;     // seconds kept for the end; of them for the check and for compiling the whole, as far as they are known
+  double parts;                       // seconds in which the parts were compiled
   pthread_mutex_t lock;
   double search, work;  // protected by the lock; work: time after which no work begins
   int flag[STOPS], end; // atomic
@@ -152,11 +153,12 @@ void clock_part(struct job *j, double share, bool opening)
 }
 
 // The whole program takes at least as long to compile as its parts together.
-void clock_whole_compiles(struct job *j, double seconds)
+void clock_whole_compiles(struct job *j, double seconds, bool part)
 {
   struct clock *c = j->clock;
   if (!c || isinf(c->until)) return;
-  c->compile += seconds;
+  c->parts += part ? seconds : 0;
+  c->compile = fmax(c->compile, part ? c->parts : seconds);
   c->reserve = fmax(c->reserve, fmin(OF_CHECK * (c->until - c->start), c->compile + c->check));
 }
 

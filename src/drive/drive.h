@@ -260,7 +260,7 @@ void clock_close(struct job *j);
 // Starts a part with this share of the remaining time. opening: only for its search and first batch.
 void clock_part(struct job *j, double share, bool opening);
 // Adds the compile time of a part to the time reserved at the end of the job, when the whole program is compiled for a CPU.
-void clock_whole_compiles(struct job *j, double seconds);
+void clock_whole_compiles(struct job *j, double seconds, bool part);
 bool clock_part_over(const struct job *j);
 double clock_left(const struct job *j);     // remaining seconds of the part; INFINITY without a limit
 enum stop clock_proof(const struct job *j); // the flag that ends the proof of a leader

@@ -45,17 +45,56 @@ static int walk_part(struct job *j, int part, int from, int to, struct err *e)
   span_begin(&span, "part", name);
   int status = OK;
   for (int p = from; p < to && status == OK; p++) {
+    if (p && pass_row(j, p - 1)->scope != OF_CANDIDATE && pass_is(j, p, OF_CANDIDATE)) candidates_build(j, c, part, 0);
     if (pass_is(j, p, OF_PART)) status = pass_run(p, &(struct pass_on){j, c, NULL}, e);
-    if (status == OK && pass_row(j, p)->scope != OF_CANDIDATE && pass_is(j, p + 1, OF_CANDIDATE)) candidates_build(j, c, part, 0);
     if (status == OK && j->watch->failed.status) *e = j->watch->failed, status = (int)e->status;
   }
   if (j->watch->halted) j->watch->halted = j->stopped = false;
   return span_end(&span), status;
 }
 
+// Number of parts with the graph of this one, including it.
+static int alike(const struct job *j, int part)
+{
+  int n = 1;
+  for (int i = 0; i < j->split.n; i++) n += j->contests[i].twin == part;
+  return n;
+}
+
+static const double OF_SEARCHES = 0.3; // share of the time for searching all parts, on a CPU
+static const double COMPILED = 0.03;   // seconds of the C compiler for each operator of the whole program, before a part was compiled
+
+// Seconds that the best candidate of a part may save, by the model; a part counts for its twins too.
+static double promise(const struct job *j, int part)
+{
+  const struct contest *c = &j->contests[part];
+  return c->ncand > 1 ? alike(j, part) * (search_library_seconds(&j->target, c->part->g) - c->cand[1].cost) : 0;
+}
+
+// All parts are searched before any is compiled. The most promising ones are raced first, and others may have no time left (stages.c).
+static int search_each(struct job *j, int from, struct err *e)
+{
+  for (int i = 0; i < j->split.n && !j->stopped; i++) {
+    if (j->contests[j->order[i]].twin >= 0) continue;
+    clock_part(j, OF_SEARCHES / parts_left(j, i), false);
+    TRY(walk_part(j, j->order[i], from, PASS_PICK + 1, e));
+  }
+  clock_whole_compiles(j, COMPILED * graph_ops(j->plain), false);
+  for (int i = 1; i < j->split.n && !j->stopped; i++)
+    for (int k = i; k > 0 && promise(j, j->order[k - 1]) < promise(j, j->order[k]); k--) {
+      const int part = j->order[k];
+      j->order[k] = j->order[k - 1], j->order[k - 1] = part;
+    }
+  return OK;
+}
+
 // One part after the other. Each has an equal share of the remaining time, and so has the whole program.
 static int walk_each(struct job *j, int from, int to, struct err *e)
 {
+  if (j->target.kind == TARGET_CPU && parts_left(j, 0) > 1 && from <= PASS_SEARCH && to > PASS_RACE && pass_is(j, PASS_RACE, OF_PART)) {
+    TRY(search_each(j, from, e));
+    from = PASS_PICK + 1;
+  }
   for (int i = 0; i < j->split.n && !j->stopped; i++) {
     if (j->contests[j->order[i]].twin >= 0) continue;
     clock_part(j, 1.0 / (parts_left(j, i) + !j->single), false); // on a GPU the whole is raced like a part, on a CPU it is compiled and measured
@@ -72,14 +111,6 @@ static const double EVEN = 0.25; // share of the time for races that is divided 
 // share of the time for openings that is divided equally: compiling a first batch takes time even if little can be gained
 static const double OPENED_EVEN = 0.5;
 static const int64_t HELD = 2LL << 30; // bytes of inputs and results of parts with races under way
-
-// Number of parts with the graph of this one, including it.
-static int alike(const struct job *j, int part)
-{
-  int n = 1;
-  for (int i = 0; i < j->split.n; i++) n += j->contests[i].twin == part;
-  return n;
-}
 
 double opening_weight(const struct job *j, int part)
 {

@@ -193,13 +193,32 @@ static void nothing_in_time(struct job *j)
   j->stopped = j->cut = true;
 }
 
+static const double CHEAPER = 0.9; // a candidate that was not measured is this many times cheaper than op-by-op, at most
+
+// The cheapest candidate of one of several parts by the model, if it is equal to the part; 0: none. The race of the whole program compares it with op-by-op, and its numbers
+// are checked there.
+static int best_by_model(struct job *j, struct contest *c)
+{
+  const double most = CHEAPER * search_library_seconds(&j->target, c->part->g);
+  for (int k = 1; k < c->ncand && !j->single; k++) {
+    struct candidate *x = &c->cand[k];
+    struct err e = {0};
+    if (x->late) x->dropped = NULL;
+    if (x->dropped || x->cost > most) continue;
+    if (x->passed < PASS_THREAD_GRAPHS && pass_candidate(j, c, x, PASS_THREAD_GRAPHS, &e) != OK) continue;
+    if (job_verified(j, c->part->g, x, STOP_PROOF)) return k;
+  }
+  return 0;
+}
+
 // A part that was not processed because of a stop or the time limit runs op-by-op. On a CPU the clock may have ended the compiler of the part alone;
 // the whole program is compiled without a limit.
 static int leave_part(struct job *j, struct contest *c, struct err *e)
 {
   const bool gpu = j->target.kind == TARGET_GPU;
   if (!c->ncand) TRY(candidate_base(j, c, e));
-  c->best = 0;
+  c->best = gpu ? 0 : best_by_model(j, c);
+  if (c->best) return OK;
   if (gpu) device_candidate(j, c, &c->cand[0]);
   if (!c->cand[0].dropped) return OK;
   if (gpu || !job_stopping(j)) return err_set(e, ERR_TARGET, NOWHERE, "%s", c->cand[0].dropped);
@@ -210,15 +229,17 @@ static int leave_part(struct job *j, struct contest *c, struct err *e)
 static int leave_parts(struct job *j, struct err *e)
 {
   bool gpu = j->target.kind == TARGET_GPU;
-  int left = 0;
+  int left = 0, chosen = 0;
   for (int i = 0; i < j->split.n; i++) {
     struct contest *c = &j->contests[i];
     if (c->twin >= 0 || c->decided || (!gpu && c->ncand && (c->ncand == 1 || c->cand[0].measured))) continue;
     left += !gpu || !c->ncand;
     TRY(leave_part(j, c, e));
+    chosen += c->best > 0;
   }
   const char *who = j->single ? "it was" : arena_printf(j->mem, "%d of %d subprograms were", left, j->split.n);
-  if (left) job_left(j, arena_printf(j->mem, "%s not measured: operator by operator", who));
+  const char *how = !chosen ? "" : chosen == left ? "as the model chose" : arena_printf(j->mem, "%d of them as the model chose, the others ", chosen);
+  if (left) job_left(j, arena_printf(j->mem, "%s not measured: %s%s", who, how, chosen && chosen == left ? "" : "operator by operator"));
   return OK;
 }
 

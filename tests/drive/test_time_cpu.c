@@ -1,5 +1,5 @@
-// A time that is too short for a program of several parts, on a CPU. Results of finished parts are used, other parts run operator by operator, and
-// the whole program is measured.
+// A time that is too short for a program of several parts, on a CPU. Results of finished parts are used, other parts run as the model chose, or
+// operator by operator, and the whole program is measured.
 // test: release
 // test: timeout 300
 #include "../graphs.h"
@@ -56,7 +56,7 @@ static void the_best_until_then_is_the_result(void **state)
   if (optimize_slowly(&mem, several, &w, &r, &e) != OK) fail_msg("%s", e.text);
   assert_true(json_is_true(json_object_get(r, "stopped")));
   const char *left = json_string_value(json_object_get(r, "left"));
-  if (!strstr(left, "not measured: operator by operator")) fail_msg("%s", left);
+  if (!strstr(left, "1 of 2 subprograms were not measured: as the model chose")) fail_msg("%s", left);
   const json_t *best = json_object_get(r, "best");
   double us = json_number_value(json_object_get(best, "us"));
   // On a slow machine there is no time left to measure the whole, or to check that operators are right, if they are faster.
@@ -70,7 +70,7 @@ static void the_best_until_then_is_the_result(void **state)
   arena_close(&mem);
 }
 
-// No error. The program operator by operator is checked and measured, or a warning says that the time was over.
+// No error. The program as the model chose, or operator by operator, is checked and measured, or a warning says that the time was over.
 static void nothing_measured_is_no_error(void **state)
 {
   (void)state;
@@ -82,17 +82,18 @@ static void nothing_measured_is_no_error(void **state)
     json_t *r;
     if (optimize_slowly(&mem, texts[i], &w, &r, &e) != OK) fail_msg("%s", e.text);
     const json_t *best = json_object_get(r, "best");
-    assert_true(json_is_true(json_object_get(r, "stopped")) && json_is_true(json_object_get(best, "op_by_op")));
+    assert_true(json_is_true(json_object_get(r, "stopped")) && (!i || json_is_true(json_object_get(best, "op_by_op"))));
     const bool complete = json_number_value(json_object_get(best, "us")) > 0 && json_number_value(json_object_get(r, "max_rel_err")) > 0;
     assert_true(complete || json_string_value(json_object_get(r, "warning"))); // a busy machine may have no time left for both
     const char *left = json_string_value(json_object_get(r, "left"));
-    if (!strstr(left, "search was ended early") && !strstr(left, "not measured: operator by operator")) fail_msg("%s", left);
+    if (!strstr(left, "search was ended early") && !strstr(left, " not measured: ")) fail_msg("%s", left);
     json_decref(r);
     arena_close(&mem);
   }
 }
 
-// Float64 takes minutes for the second one: what was not checked, or not measured, is no result. The program as written is, with a warning.
+// Float64 takes minutes for the second one: what was not checked, or not measured, is no result. The program as written is, with a warning. The first
+// may be checked and measured as the model chose.
 static void nothing_unchecked_is_a_result(void **state)
 {
   (void)state;
@@ -107,7 +108,7 @@ static void nothing_unchecked_is_a_result(void **state)
     const json_t *best = json_object_get(r, "best"), *error = json_object_get(r, "max_rel_err");
     const bool checked = !json_is_null(error), measured = !json_is_null(json_object_get(best, "us"));
     const char *warning = json_string_value(json_object_get(r, "warning"));
-    assert_true(json_is_true(json_object_get(r, "stopped")) && json_is_true(json_object_get(best, "op_by_op")));
+    assert_true(json_is_true(json_object_get(r, "stopped")) && (json_is_true(json_object_get(best, "op_by_op")) || (!i && checked && measured)));
     assert_true(!checked || json_number_value(error) > 0);
     assert_true(i == 0 || !checked);
     if (!checked || !measured) {
@@ -148,7 +149,7 @@ static void a_compiler_may_outlast_the_time(void **state)
   if (optimize_with_compiler(&mem, compiler, &w, &r, &e) != OK) fail_msg("%s", e.text);
   assert_true(json_is_true(json_object_get(r, "stopped")) && json_is_true(json_object_get(json_object_get(r, "best"), "op_by_op")));
   const char *left = json_string_value(json_object_get(r, "left"));
-  if (!strstr(left, "search was ended early") && !strstr(left, "not measured: operator by operator")) fail_msg("%s", left);
+  if (!strstr(left, "search was ended early") && !strstr(left, " not measured: ")) fail_msg("%s", left);
   json_decref(r);
   arena_close(&mem);
 }
