@@ -1,5 +1,5 @@
-// mega: a model's decode step as one persistent kernel. It has tasks, events between them, a proof of the plan, and threads of this machine that run
-// the same schedule. docs/mega.md describes it to users.
+// mega: plans a model's decode step as one persistent kernel. It divides the step into tasks, derives the events between them, proves the plan, and
+// runs the same schedule with threads of this machine. docs/mega.md describes it to users.
 //
 // Glossary
 //   layer       a kind of operator: a row of layer.def
@@ -15,7 +15,7 @@
 //   seat        the place of a row in a step that serves requests: its position and its request's pages
 //   epoch       number of a write of a tensor, or of a step for an event, counted across steps
 //   rank        one of the devices of a world; each runs the same plan on its shard of the weights
-//   slot        the part of a shared tensor that one rank writes on every rank
+//   slot        the part of a shared tensor that one rank writes on every rank: a receive buffer for each rank
 //
 // Files
 //   mega_spec.c       layer.def -> accesses
@@ -73,6 +73,7 @@ enum mega_attr {
 extern const char *const mega_attr_names[];
 
 // ---- mega_spec.c ----
+// The elements that an access has of a dimension. MEGA_ANY: those that the values of another argument select.
 enum mega_how { MEGA_WHOLE, MEGA_THIS_LAYER, MEGA_PART, MEGA_PAGE_NOW, MEGA_SLOT_NOW, MEGA_PAGE_PAST, MEGA_SLOT_PAST, MEGA_ANY };
 struct mega_dim {
   enum mega_how how;
@@ -85,8 +86,7 @@ struct mega_dim {
   bool cut;                               // pieces of a stream divide it
   bool table;                             // pages: those of the row's request, from the step's page table
 };
-// The shared memory in which a body keeps one row of an access: X(id, name in layer.def). ROW: a row of the room for inputs. ALL: that room as a
-// whole. ONE: the room of an input whose rows have separate weights. PAIRS: the room for pairs.
+// The shared memory in which a CUDA body keeps one row of an access: X(id, name). layer.def describes the names.
 #define MEGA_ROOMS(X) X(ROW, "row") X(ALL, "all") X(ONE, "one") X(PAIRS, "pairs")
 enum mega_room {
   MEGA_ROOM_NONE,
@@ -117,7 +117,7 @@ struct mega_spec {
   struct mega_access access[MEGA_ACCESSES];
   bool writes[MEGA_ARGS]; // by argument: whether it is written
   struct mega_size size[MEGA_SYMBOLS];
-  uint32_t attrs; // bits
+  uint32_t attrs; // bit a: the layer has attribute a
 };
 struct mega_task;
 struct mega_layer {
@@ -189,7 +189,7 @@ struct mega_model {
   struct mega_op op[MEGA_MOST_OPS];
 };
 int mega_tensor_find(const struct mega_model *m, const char *name); // or -1
-int mega_op_find(const struct mega_model *m, const char *name);
+int mega_op_find(const struct mega_model *m, const char *name);     // or -1
 int mega_tensor_add(struct mega_model *m, const struct mega_tensor *t, struct loc at, struct err *e);
 int mega_op_add(struct mega_model *m, const struct mega_op *op, struct err *e); // shapes are checked, `parts` and `size` are set
 int mega_model_check(const struct mega_model *m, struct err *e);                // checks that concern several operators
@@ -240,9 +240,10 @@ void mega_region(struct arena *mem, const struct mega_model *m, const struct meg
 // The same for any positions of requests. It contains all past positions, also if a grid axis divides them.
 void mega_reach(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, int tile, int64_t step,
                 struct mega_region *out);
-void mega_filled(struct arena *mem, const struct mega_model *m, int tensor, struct mega_region *out); // of state, before the first step
-bool mega_meet(int rank, const struct mega_box *a, const struct mega_box *b);
-int64_t mega_volume(int rank, const struct mega_box *b);
+// Appends the boxes of a state tensor that have values before the first step.
+void mega_filled(struct arena *mem, const struct mega_model *m, int tensor, struct mega_region *out);
+bool mega_meet(int rank, const struct mega_box *a, const struct mega_box *b); // whether the boxes have an element in common
+int64_t mega_volume(int rank, const struct mega_box *b);                      // number of elements
 // Whether the boxes of `r` cover `from`. If not, `left` gets an element that they miss.
 bool mega_covered(struct arena *mem, int rank, const struct mega_box *from, const struct mega_region *r, struct mega_box *left);
 // Pieces of a stream's box: their number, the i-th piece, and its bytes. If data choose elements, a box is one choice: one element of that dimension.
@@ -257,8 +258,8 @@ enum { MEGA_TOP = 64 };                                                         
 bool mega_served(const struct mega_model *m);                                     // its rows have seats
 struct mega_seat mega_seat_of(const struct mega_model *m, int row, int64_t step); // in step `step` of a launch
 int64_t mega_pages_of(const struct mega_model *m, int64_t *slots);                // of the served cache; *slots: positions of a page
-// Attention of a served row takes time in proportion to its request's length. A step orders the tiles so that adjacent ones take equally long
-// together.
+// Whether each step orders the work tiles of the operator: attention over the cache of requests. Its time grows with a request's length, so the order
+// gives each worker tiles that take about equally long together.
 bool mega_ordered(const struct mega_model *m, const struct mega_op *op);
 // Sets the order of the tiles of all ordered operators by the seats: op->tiles numbers. All these operators have the same number of tiles.
 void mega_order_make(struct arena *mem, const struct mega_model *m, const struct mega_op *op, const struct mega_seat *seat, uint16_t *order);
@@ -325,8 +326,8 @@ struct mega_plan {
   bool whole_words; // the target never tears words of 16 bytes
   struct mega_world world;
 };
-int mega_nodes_make(const struct mega_model *m,
-                    struct mega_node *to); // the nodes of a step, in sequential order. Returns their number. `to` may be NULL
+// Stores the nodes of a step in sequential order, unless `to` is NULL. Returns their number.
+int mega_nodes_make(const struct mega_model *m, struct mega_node *to);
 int mega_plan_make(struct arena *mem, const struct mega_model *m, struct mega_plan **out, struct err *e);
 
 // ---- mega_world.c ----
@@ -349,6 +350,7 @@ static inline struct mega_span mega_share(const struct mega_plan *p, int node, i
 int64_t mega_shared_tiles(const struct mega_event *ev, struct mega_span s); // tiles of a task that publish the event
 // The write that an access reads: the last one before the node, else the last of the previous step (*back = 1). -1: no node writes the tensor.
 int mega_read_write(const struct mega_plan *p, int node, int tensor, int *back);
+int *mega_first_waits(struct arena *mem, const struct mega_plan *p); // by node: index of its first wait; nnodes + 1 of them
 void mega_node_name(const struct mega_plan *p, int node, char out[80]);
 int mega_event_tasks(const struct mega_plan *p, const struct mega_event *ev);     // tasks that publish it
 int64_t mega_event_count(const struct mega_plan *p, const struct mega_event *ev); // increment by a step
@@ -357,8 +359,8 @@ int64_t mega_weight_bytes(const struct mega_model *m, const struct mega_op *op);
 enum { MEGA_COPY_GB = 4280 }; // rate of a copy on an H200, GB/s: the bound of docs/mega.md
 
 // ---- mega_event.c, mega_version.c ----
-// An activation is tagged, in words of MEGA_WORD bytes, if a step has at most MEGA_TAGGED_ROWS rows and the activation at most MEGA_TAGGED_VALUES values.
-// The activation of a step of one row may have MEGA_TAGGED_ROW values. With more rows, an event of MEGA_FLAG_TASKS or more tasks is a flag.
+// An activation is tagged, in words of MEGA_WORD bytes, if a step has at most MEGA_TAGGED_ROWS rows and the activation at most MEGA_TAGGED_VALUES
+// values. The activation of a step of one row may have MEGA_TAGGED_ROW values. With more rows, an event of MEGA_FLAG_TASKS or more tasks is a flag.
 enum { MEGA_TAGGED_ROWS = 8, MEGA_TAGGED_VALUES = 4096, MEGA_TAGGED_ROW = 16384, MEGA_WORD = 16, MEGA_FLAG_TASKS = 256 };
 // Whether the access is the input of a product with several rows: [rows, k] or [rows, parts, k], whole, and the operator also streams weights.
 bool mega_input_of_rows(const struct mega_model *m, const struct mega_op *op, int access);
@@ -409,14 +411,15 @@ struct mega_price {  // ns
   double step, busy; // busy: time of memory transfers in a step
   double *end;       // by node: the end of its last task, from the end of the previous step
 };
-void mega_price(struct arena *mem, const struct mega_plan *p, struct mega_price *out);
-// The number of parts with the least modelled time. The model has only a few of the layers.
+void mega_price(struct arena *mem, const struct mega_plan *p, struct mega_price *out); // simulates a step
+// Sets *parts to the number of parts of attention with the least modelled time. Only a few of the layers are simulated.
 int mega_parts_choose(const struct mega_config *c, const struct mega_sizes *s, int *parts, struct err *e);
 
 #include "mega/mega_proof.h"
 
 // ---- mega_dump.c ----
 void mega_plan_text(const struct mega_plan *p, struct str *out);
-int mega_dump(struct arena *mem, const struct mega_plan *p, const char *what, struct str *out, struct err *e); // regions, events, schedule
+// what: regions, events, schedule or model. Another name is an error.
+int mega_dump(struct arena *mem, const struct mega_plan *p, const char *what, struct str *out, struct err *e);
 
 #endif

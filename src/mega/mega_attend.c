@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-// The angle of a pair at a position. Models that were trained for shorter contexts (Llama 3) lower the frequency.
+// The angle in radians of a pair at a position. With rope_factor (scaling of the type llama3) low frequencies are divided by the factor.
 double mega_rotary_angle(const double *attr, int64_t pair, int64_t position)
 {
   double f = pow(attr[MEGA_ATTR_theta], -2.0 * (double)pair / attr[MEGA_ATTR_dim]), factor = attr[MEGA_ATTR_rope_factor];
@@ -28,9 +28,7 @@ static void rotate(const struct mega_task *t, const float *x, float *to)
 static void norm_head(const struct mega_task *t, const float *gain, const float *x, float *to)
 {
   int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim];
-  float sum = 0;
-  for (int64_t i = 0; i < dim; i++) sum += x[i] * x[i];
-  float f = 1 / sqrtf(sum / (float)dim + (float)t->op->attr[MEGA_ATTR_eps]);
+  float f = mega_norm_factor(x, dim, t->op->attr[MEGA_ATTR_eps]);
   for (int64_t i = 0; i < dim; i++) to[i] = x[i] * f * gain[i];
 }
 
@@ -47,7 +45,8 @@ void mega_body_qknorm_rotary_append(struct mega_task *t) { mega_append(t, t->dat
 
 // ---- attention ----
 
-static void see(struct mega_softmax *a, const float *key, const float *value, int64_t dim)
+// Adds one position to a running softmax.
+static void attend_position(struct mega_softmax *a, const float *key, const float *value, int64_t dim)
 {
   float score = 0;
   for (int64_t i = 0; i < dim; i++) score += a->query[i] * key[i];
@@ -79,13 +78,13 @@ void mega_heads_stream(struct mega_task *t, struct mega_softmax *head, int64_t h
   while ((piece = t->next(t))) {
     int64_t n = mega_extent(&t->piece, 4);
     for (int64_t g = 0; g < heads; g++)
-      for (int64_t i = 0; i < n; i++) see(&head[g], piece + i * dim, piece + (n + i) * dim, dim);
+      for (int64_t i = 0; i < n; i++) attend_position(&head[g], piece + i * dim, piece + (n + i) * dim, dim);
   }
 }
 
-void mega_heads_see(const struct mega_task *t, struct mega_softmax *head, int64_t heads, const float *key, const float *value)
+void mega_heads_add(const struct mega_task *t, struct mega_softmax *head, int64_t heads, const float *key, const float *value)
 {
-  for (int64_t g = 0; g < heads; g++) see(&head[g], key, value, (int64_t)t->op->attr[MEGA_ATTR_dim]);
+  for (int64_t g = 0; g < heads; g++) attend_position(&head[g], key, value, (int64_t)t->op->attr[MEGA_ATTR_dim]);
 }
 
 void mega_heads_end(const struct mega_task *t, struct mega_softmax *head, int64_t heads)
@@ -99,7 +98,7 @@ static void attend(struct mega_task *t, const float *gain, const float *now, flo
   struct mega_softmax head[MEGA_MOST_GROUP];
   int64_t heads = mega_heads_begin(t, gain, t->spare, y, head);
   mega_heads_stream(t, head, heads);
-  mega_heads_see(t, head, heads, now, now + (int64_t)t->op->attr[MEGA_ATTR_dim]);
+  mega_heads_add(t, head, heads, now, now + (int64_t)t->op->attr[MEGA_ATTR_dim]);
   mega_heads_end(t, head, heads);
 }
 
@@ -139,14 +138,14 @@ static void attend_part(struct mega_task *t, const float *gain, const float *key
   }
   mega_heads_begin(t, gain, t->spare, t->data[out], head);
   mega_heads_stream(t, head, group);
-  if (now) mega_heads_see(t, head, group, now, now + dim);
+  if (now) mega_heads_add(t, head, group, now, now + dim);
   mega_heads_divisors(head, group, t->data[out + 1]);
 }
 
 void mega_body_rotary_attention_part(struct mega_task *t) { attend_part(t, NULL, NULL, 4); }
 void mega_body_qknorm_rotary_attention_part(struct mega_task *t) { attend_part(t, t->data[3], t->data[4], 6); }
 
-// Merges all parts of `x`, [parts][k], into the first.
+// Merges all parts of `x`, [parts][heads * dim], into the first. m: [parts][heads][2], a maximum and a divisor.
 void mega_attention_merge(float *x, const float *m, int64_t parts, int64_t heads, int64_t dim)
 {
   for (int64_t h = 0; h < heads; h++) {

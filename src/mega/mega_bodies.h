@@ -43,13 +43,13 @@ struct mega_softmax { // of one query head: maximum, sum of exponentials, weight
 };
 // Computes key and value of the tile's position as the cache stores them. `spare`: room for one head.
 void mega_append(const struct mega_task *t, const float *gain, const float *key, const float *value, float *spare, float *to);
-// The heads of a tile: set up from their queries, which take `queries` of twice their size; extended by all pieces of the stream; by one more key and
-// value; divided by the sums.
+// The heads of a tile. `begin` rotates their queries into `queries`, room of twice their size, and returns the number of heads. `stream` adds all
+// pieces of the stream, and `add` one more key and value. `end` divides by the sums; for a part of the positions, `divisors` stores maxima and sums.
 int64_t mega_heads_begin(const struct mega_task *t, const float *gain, float *queries, float *y, struct mega_softmax *head);
 void mega_heads_stream(struct mega_task *t, struct mega_softmax *head, int64_t heads);
-void mega_heads_see(const struct mega_task *t, struct mega_softmax *head, int64_t heads, const float *key, const float *value);
+void mega_heads_add(const struct mega_task *t, struct mega_softmax *head, int64_t heads, const float *key, const float *value);
 void mega_heads_end(const struct mega_task *t, struct mega_softmax *head, int64_t heads);
-void mega_heads_divisors(const struct mega_softmax *head, int64_t heads, float *to); // of parts: a maximum and a divisor for each head
-void mega_attention_merge(float *x, const float *m, int64_t parts, int64_t heads, int64_t dim);
+void mega_heads_divisors(const struct mega_softmax *head, int64_t heads, float *to);
+void mega_attention_merge(float *x, const float *m, int64_t parts, int64_t heads, int64_t dim); // merges parts into the first
 
 #endif

@@ -64,7 +64,7 @@ static void add_piece(const struct mega_product *p, const float *w, float *y)
     }
 }
 
-// Weights [layer][k][n], or [n][k] of the head.
+// Weights are [layer][k][n], or [n][k] of the head.
 static void product(struct mega_task *t, const float *gain, float *y)
 {
   const float *w;
@@ -125,7 +125,7 @@ void mega_body_merge_linear_with_residual(struct mega_task *t)
   for (int64_t i = 0; i < n; i++) t->data[4][i] += t->data[3][i];
 }
 
-// Pieces [layer][2][k][n]: first the gate, then the other product.
+// Pieces are [layer][2][k][n]: the weights of the gate, then those of the other product.
 void mega_body_rmsnorm_gate_up(struct mega_task *t)
 {
   const float *w;

@@ -26,7 +26,7 @@ static void join_ranks(const struct mega_clocks *c, uint32_t *to, const uint32_t
 }
 
 // Joins the clocks of the event that x waits for. An event with release and acquire turns a chain of any kind into one with both.
-static void heed(const struct mega_clocks *c, const struct mega_wait *x, int step, struct mega_known *k)
+static void join_event(const struct mega_clocks *c, const struct mega_wait *x, int step, struct mega_known *k)
 {
   const struct mega_event *ev = &c->p->event[x->event];
   int from = step - x->back;
@@ -56,7 +56,7 @@ void mega_clock_tile(const struct mega_clocks *c, int instance, int worker, int 
   bool first = mega_share(c->p, node, worker).lo == tile;
   for (int i = c->first_wait[node]; i < c->first_wait[node + 1]; i++) {
     const struct mega_wait *x = &c->p->wait[i];
-    if (x->lo <= tile && tile < x->hi && (first || x->lo == tile)) heed(c, x, step, k);
+    if (x->lo <= tile && tile < x->hi && (first || x->lo == tile)) join_event(c, x, step, k);
   }
 }
 
@@ -87,13 +87,13 @@ static void run_node(struct mega_clocks *c, int step, int node)
     int *fenced = &c->fenced[(size_t)instance * (size_t)workers + (size_t)w];
     mega_clock_start(c, instance, w, k);
     for (int i = c->first_wait[node]; i < c->first_wait[node + 1]; i++)
-      if (p->wait[i].lo < s.hi && s.lo < p->wait[i].hi) heed(c, &p->wait[i], step, k);
+      if (p->wait[i].lo < s.hi && s.lo < p->wait[i].hi) join_event(c, &p->wait[i], step, k);
     *fenced = p->fence[node] && s.hi > s.lo ? instance : instance ? fenced[-workers] : -1;
   }
   publish(c, step, node);
 }
 
-static bool room(struct arena *mem, const struct mega_plan *p, struct mega_clocks *c)
+static bool allocate(struct arena *mem, const struct mega_plan *p, struct mega_clocks *c)
 {
   size_t n = (size_t)p->m->workers, tasks = (size_t)MEGA_STEPS * (size_t)p->nnodes * n, events = (size_t)MEGA_STEPS * (size_t)MAX(p->nevents, 1);
   size_t size = (size_t)mega_clock_size(p);
@@ -101,26 +101,16 @@ static bool room(struct arena *mem, const struct mega_plan *p, struct mega_clock
   *c = (struct mega_clocks){
       .p = p, .steps = MEGA_STEPS, .begun = arena_try(mem, sizeof *c->begun * tasks), .event = arena_try(mem, sizeof *c->event * events)};
   c->fenced = arena_try(mem, sizeof *c->fenced * tasks);
-  c->first_wait = NEWS(mem, int, p->nnodes + 1);
+  c->first_wait = mega_first_waits(mem, p);
   if (!numbers || !c->begun || !c->event || !c->fenced) return false;
   for (size_t i = 0; i < tasks + events; i++)
     for (int o = 0; o < MEGA_ORDERS; o++, numbers += size) (i < tasks ? &c->begun[i] : &c->event[i - tasks])->of[o] = numbers;
   return true;
 }
 
-static void index_waits(struct mega_clocks *c)
-{
-  int at = 0;
-  for (int n = 0; n <= c->p->nnodes; n++) {
-    while (at < c->p->nwaits && c->p->wait[at].node < n) at++;
-    c->first_wait[n] = at;
-  }
-}
-
 bool mega_clocks_make(struct arena *mem, const struct mega_plan *p, struct mega_clocks *c)
 {
-  if (!room(mem, p, c)) return false;
-  index_waits(c);
+  if (!allocate(mem, p, c)) return false;
   for (int s = 0; s < c->steps; s++)
     for (int n = 0; n < p->nnodes; n++) run_node(c, s, n);
   return true;
@@ -128,7 +118,8 @@ bool mega_clocks_make(struct arena *mem, const struct mega_plan *p, struct mega_
 
 // ---- redundant waits ----
 
-static bool covers(const struct mega_clocks *c, const struct mega_wait *x, int worker, const struct mega_known *k)
+// Whether the clock of this worker already knows that all other tasks which publish the event have ended.
+static bool covered(const struct mega_clocks *c, const struct mega_wait *x, int worker, const struct mega_known *k)
 {
   const struct mega_event *ev = &c->p->event[x->event];
   for (int w = 0; w < c->p->m->workers; w++)
@@ -136,7 +127,8 @@ static bool covers(const struct mega_clocks *c, const struct mega_wait *x, int w
   return true;
 }
 
-static bool needless(const struct mega_clocks *c, const struct mega_wait *x, const bool *gone, struct mega_known *k)
+// Whether the wait can be dropped: for each worker, its other waits for the same tiles imply it. `gone`: the waits that are dropped already.
+static bool redundant(const struct mega_clocks *c, const struct mega_wait *x, const bool *gone, struct mega_known *k)
 {
   const struct mega_plan *p = c->p;
   if (x->back || x->stream || !mega_signals[p->event[x->event].kind].flag) return false;
@@ -146,9 +138,9 @@ static bool needless(const struct mega_clocks *c, const struct mega_wait *x, con
     mega_clock_start(c, x->node, w, k);
     for (int i = c->first_wait[x->node]; i < c->first_wait[x->node + 1]; i++) {
       const struct mega_wait *o = &p->wait[i];
-      if (o != x && !gone[i] && o->lo <= MAX(s.lo, x->lo) && o->hi > MAX(s.lo, x->lo)) heed(c, o, 0, k);
+      if (o != x && !gone[i] && o->lo <= MAX(s.lo, x->lo) && o->hi > MAX(s.lo, x->lo)) join_event(c, o, 0, k);
     }
-    if (!covers(c, x, w, k)) return false;
+    if (!covered(c, x, w, k)) return false;
   }
   return true;
 }
@@ -161,13 +153,13 @@ static void prune_node(struct mega_clocks *c, int node, bool *gone, struct mega_
     for (int i = c->first_wait[node]; i < c->first_wait[node + 1]; i++) {
       int64_t count = c->p->event[c->p->wait[i].event].count;
       if (count > size) next = next ? MIN(next, count) : count;
-      if (count == size && needless(c, &c->p->wait[i], gone, k)) gone[i] = true;
+      if (count == size && redundant(c, &c->p->wait[i], gone, k)) gone[i] = true;
     }
     size = next;
   }
 }
 
-static void remember(struct arena *mem, struct mega_plan *p, const struct mega_wait *x)
+static void record_implied(struct arena *mem, struct mega_plan *p, const struct mega_wait *x)
 {
   const struct mega_node *to = &p->node[x->node], *from = &p->node[p->event[x->event].node];
   bool layered = p->m->op[to->op].repeat && p->m->op[from->op].repeat;
@@ -181,7 +173,7 @@ static void drop_waits(struct arena *mem, struct arena *own, struct mega_plan *p
 {
   int *now = NEWS(own, int, p->nevents + 1), n = 0;
   for (int i = 0; i < p->nwaits; i++)
-    if (gone[i]) remember(mem, p, &p->wait[i]);
+    if (gone[i]) record_implied(mem, p, &p->wait[i]);
   for (int i = 0; i < p->nwaits; i++)
     if (!gone[i]) now[p->wait[i].event] = 1, p->wait[n++] = p->wait[i];
   p->nwaits = n, n = 0;
@@ -195,11 +187,10 @@ bool mega_waits_prune(struct arena *mem, struct mega_plan *p)
 {
   struct arena own = {0};
   struct mega_clocks c;
-  bool fine = room(&own, p, &c);
+  bool fine = allocate(&own, p, &c);
   if (fine) {
     bool *gone = NEWS(&own, bool, p->nwaits + 1);
     struct mega_known k = mega_known_new(&own, p);
-    index_waits(&c);
     for (int n = 0; n < p->nnodes; n++) run_node(&c, 0, n), prune_node(&c, n, gone, &k);
     drop_waits(mem, &own, p, gone);
   }

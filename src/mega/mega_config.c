@@ -21,7 +21,7 @@ static const struct mega_field *field(const char *name)
   return NULL;
 }
 
-static int names(const json_t *o, struct loc at, struct err *e)
+static int check_names(const json_t *o, struct loc at, struct err *e)
 {
   struct str unknown = {0}, missing = {0};
   const char *key;
@@ -39,8 +39,8 @@ static int names(const json_t *o, struct loc at, struct err *e)
   return status;
 }
 
-// otherwise: the value of a field that is missing or null; 0: the field is required.
-static int whole(const json_t *o, const char *name, int otherwise, int *out, struct loc at, struct err *e)
+// Reads a positive integer. `otherwise` is the value of a field that is missing or null; 0 means that the field is required.
+static int read_integer(const json_t *o, const char *name, int otherwise, int *out, struct loc at, struct err *e)
 {
   const json_t *v = json_object_get(o, name);
   *out = otherwise;
@@ -50,7 +50,8 @@ static int whole(const json_t *o, const char *name, int otherwise, int *out, str
   return *out = (int)x, OK;
 }
 
-static int real(const json_t *o, const char *name, double otherwise, double *out, struct loc at, struct err *e)
+// Reads a number above 0. `otherwise` is the value of a missing field.
+static int read_number(const json_t *o, const char *name, double otherwise, double *out, struct loc at, struct err *e)
 {
   const json_t *v = json_object_get(o, name);
   *out = v && json_is_number(v) ? json_number_value(v) : otherwise;
@@ -58,7 +59,7 @@ static int real(const json_t *o, const char *name, double otherwise, double *out
   return OK;
 }
 
-static bool yes(const json_t *o, const char *name) { return json_is_true(json_object_get(o, name)); }
+static bool is_true(const json_t *o, const char *name) { return json_is_true(json_object_get(o, name)); }
 
 static const struct family {
   const char *type; // the value of model_type
@@ -73,7 +74,7 @@ static const struct family *family_of(const json_t *o)
   return NULL;
 }
 
-static int no_family(const char *type, struct loc at, struct err *e)
+static int unknown_family(const char *type, struct loc at, struct err *e)
 {
   struct str known = {0};
   for (size_t i = 0; i < COUNT(families); i++) str_add(&known, "%s%s", i ? ", " : "", families[i].type);
@@ -82,50 +83,50 @@ static int no_family(const char *type, struct loc at, struct err *e)
 }
 
 // Rejects settings of models that are not supported.
-static int supported(const json_t *o, struct loc at, struct err *e)
+static int check_supported(const json_t *o, struct loc at, struct err *e)
 {
   static const char *const off[] = {"attention_bias", "mlp_bias", "use_sliding_window"};
   const char *act = json_string_value(json_object_get(o, "hidden_act")), *type = json_string_value(json_object_get(o, "model_type"));
   for (size_t i = 0; i < COUNT(off); i++)
-    if (yes(o, off[i])) return err_set(e, ERR_MEGA, at, "%s is set, but no layer supports it", off[i]);
+    if (is_true(o, off[i])) return err_set(e, ERR_MEGA, at, "%s is set, but no layer supports it", off[i]);
   if (act && strcmp(act, "silu")) return err_set(e, ERR_MEGA, at, "hidden_act is %.40s, but the layers only support silu", act);
-  return family_of(o) ? OK : no_family(type, at, e);
+  return family_of(o) ? OK : unknown_family(type, at, e);
 }
 
-static int rope(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
+static int read_rope(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
 {
   const json_t *s = json_object_get(o, "rope_scaling");
   if (!s || json_is_null(s)) return OK;
   const char *type = json_string_value(json_object_get(s, "rope_type"));
   if (!type || strcmp(type, "llama3"))
     return err_set(e, ERR_MEGA, at, "rope_scaling is %.40s; llama3 is supported", type ? type : "without a rope_type");
-  TRY(real(s, "factor", 1, &c->rope_factor, at, e));
-  TRY(real(s, "low_freq_factor", 1, &c->rope_low, at, e));
-  TRY(real(s, "high_freq_factor", 4, &c->rope_high, at, e));
-  TRY(real(s, "original_max_position_embeddings", 8192, &c->rope_original, at, e));
+  TRY(read_number(s, "factor", 1, &c->rope_factor, at, e));
+  TRY(read_number(s, "low_freq_factor", 1, &c->rope_low, at, e));
+  TRY(read_number(s, "high_freq_factor", 4, &c->rope_high, at, e));
+  TRY(read_number(s, "original_max_position_embeddings", 8192, &c->rope_original, at, e));
   return c->rope_high > c->rope_low ? OK : err_set(e, ERR_MEGA, at, "rope_scaling: high_freq_factor is not above low_freq_factor");
 }
 
-static int type_of(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
+static int read_type(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
 {
   const json_t *v = json_object_get(o, "torch_dtype");
-  const char *name = json_string_value(v ? v : json_object_get(o, "dtype"));
+  const char *field = v ? "torch_dtype" : "dtype", *name = json_string_value(json_object_get(o, field));
   c->type = BF16;
   for (int t = 0; name && t < DTYPES; t++)
     if (!strcmp(num_rows[t].array, name) && !num_whole((enum dtype)t)) return c->type = t, OK;
-  return name ? err_set(e, ERR_MEGA, at, "torch_dtype is %.40s, which is not a type of weights", name) : OK;
+  return name ? err_set(e, ERR_MEGA, at, "%s is %.40s, which is not a type of weights", field, name) : OK;
 }
 
 // All layers must have experts, and the weights of the chosen ones must be normalized.
-static int experts(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
+static int read_experts(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
 {
   const json_t *dense = json_object_get(o, "mlp_only_layers");
   int step;
-  TRY(whole(o, "num_experts", 0, &c->experts, at, e));
-  TRY(whole(o, "num_experts_per_tok", 0, &c->choices, at, e));
-  TRY(whole(o, "moe_intermediate_size", 0, &c->inner, at, e));
-  TRY(whole(o, "decoder_sparse_step", 1, &step, at, e));
-  if (!yes(o, "norm_topk_prob"))
+  TRY(read_integer(o, "num_experts", 0, &c->experts, at, e));
+  TRY(read_integer(o, "num_experts_per_tok", 0, &c->choices, at, e));
+  TRY(read_integer(o, "moe_intermediate_size", 0, &c->inner, at, e));
+  TRY(read_integer(o, "decoder_sparse_step", 1, &step, at, e));
+  if (!is_true(o, "norm_topk_prob"))
     return err_set(e, ERR_MEGA, at, "norm_topk_prob is not set, but only normalized weights of chosen experts are supported");
   if (step != 1) return err_set(e, ERR_MEGA, at, "decoder_sparse_step is %d; only 1 is supported: all layers have experts", step);
   if (dense && !json_is_null(dense) && (!json_is_array(dense) || json_array_size(dense)))
@@ -134,30 +135,30 @@ static int experts(const json_t *o, struct mega_config *c, struct loc at, struct
   return OK;
 }
 
-static int numbers(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
+static int read_fields(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
 {
-  TRY(whole(o, "hidden_size", 0, &c->hidden, at, e));
-  TRY(whole(o, "intermediate_size", 0, &c->inner, at, e));
-  TRY(whole(o, "num_hidden_layers", 0, &c->layers, at, e));
-  TRY(whole(o, "num_attention_heads", 0, &c->heads, at, e));
-  TRY(whole(o, "vocab_size", 0, &c->vocab, at, e));
-  TRY(whole(o, "num_key_value_heads", c->heads, &c->kv, at, e));
-  TRY(whole(o, "head_dim", MAX(1, c->hidden / c->heads), &c->dim, at, e));
-  TRY(real(o, "rms_norm_eps", 1e-6, &c->eps, at, e));
-  TRY(real(o, "rope_theta", 10000, &c->theta, at, e));
+  TRY(read_integer(o, "hidden_size", 0, &c->hidden, at, e));
+  TRY(read_integer(o, "intermediate_size", 0, &c->inner, at, e));
+  TRY(read_integer(o, "num_hidden_layers", 0, &c->layers, at, e));
+  TRY(read_integer(o, "num_attention_heads", 0, &c->heads, at, e));
+  TRY(read_integer(o, "vocab_size", 0, &c->vocab, at, e));
+  TRY(read_integer(o, "num_key_value_heads", c->heads, &c->kv, at, e));
+  TRY(read_integer(o, "head_dim", MAX(1, c->hidden / c->heads), &c->dim, at, e));
+  TRY(read_number(o, "rms_norm_eps", 1e-6, &c->eps, at, e));
+  TRY(read_number(o, "rope_theta", 10000, &c->theta, at, e));
   if (c->heads % c->kv) return err_set(e, ERR_MEGA, at, "%d attention heads are not a multiple of %d key-value heads", c->heads, c->kv);
   if (c->dim % 2) return err_set(e, ERR_MEGA, at, "head_dim is %d, but a rotary embedding needs an even number", c->dim);
   if (c->layers > MEGA_MOST_LAYERS) return err_set(e, ERR_LIMIT, at, "%d layers; at most %d are supported", c->layers, MEGA_MOST_LAYERS);
-  c->tied = yes(o, "tie_word_embeddings");
+  c->tied = is_true(o, "tie_word_embeddings");
   const struct family *f = family_of(o);
   const json_t *n = json_object_get(o, "num_experts");
   c->qk_norm = f->qk_norm;
   if (f->experts)
-    TRY(experts(o, c, at, e));
+    TRY(read_experts(o, c, at, e));
   else if (n && !json_is_null(n))
     return err_set(e, ERR_MEGA, at, "num_experts is set, but a %s has no experts", f->type);
-  TRY(rope(o, c, at, e));
-  return type_of(o, c, at, e);
+  TRY(read_rope(o, c, at, e));
+  return read_type(o, c, at, e);
 }
 
 int mega_config_read(struct arena *mem, const char *text, size_t n, const char *file, struct mega_config *out, struct err *e)
@@ -168,9 +169,9 @@ int mega_config_read(struct arena *mem, const char *text, size_t n, const char *
   *out = (struct mega_config){.name = "model"};
   (void)mem;
   if (!o) return err_set(e, ERR_JSON, (struct loc){file, why.line, why.column}, "%.200s", why.text);
-  int status = json_is_object(o) ? names(o, at, e) : err_set(e, ERR_MEGA, at, "a configuration is a JSON object");
-  if (status == OK) status = supported(o, at, e);
-  if (status == OK) status = numbers(o, out, at, e);
+  int status = json_is_object(o) ? check_names(o, at, e) : err_set(e, ERR_MEGA, at, "a configuration is a JSON object");
+  if (status == OK) status = check_supported(o, at, e);
+  if (status == OK) status = read_fields(o, out, at, e);
   doc_done(o);
   return status;
 }

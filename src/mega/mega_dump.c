@@ -1,4 +1,4 @@
-// Prints plans for people.
+// Plans as text: the summary of `mica mega plan`, and what `--dump` names.
 #include "mega/mega.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 
 // ---- kinds ----
 
-// The kind of an event by the rule in docs/mega.md.
+// The kind of an event, by the rule at MEGA_TAGGED_ROWS in mega.h.
 static enum mega_signal kind_of(const struct mega_plan *p, const struct mega_event *ev)
 {
   if (!ev->reuse && p->held[ev->tensor].tagged) return MEGA_TAGGED;
@@ -117,7 +117,7 @@ static void wait_for_writer(struct mega_deriving *d, int write)
   }
 }
 
-// Every writer of state may have written a part of the elements that are read. Another tensor's elements come from its last writer.
+// Whether an access may read elements of this write. Elements of state may come from any of its writers; those of another tensor come from the last.
 static bool may_write(const struct mega_deriving *d, int write, int last)
 {
   const struct mega_plan *p = d->p;
@@ -127,16 +127,9 @@ static bool may_write(const struct mega_deriving *d, int write, int last)
   return (d->stream || (from < d->node) != d->back) && (!layers || p->node[from].layer == p->node[d->node].layer);
 }
 
-// The pipeline waits for the data that choose the elements which it copies.
-static void derive_decider(struct mega_deriving *d)
+static void wait_for_writers(struct mega_deriving *d, int last)
 {
-  const struct mega_op *op = mega_op_of(d->p, d->node);
-  const int decider = op->spec.access[d->access].decider;
-  if (decider < 0) return;
-  d->access = decider, d->stream = true;
-  d->tensor = op->arg[op->spec.access[decider].arg];
   const struct mega_held *h = &d->p->held[d->tensor];
-  int last = mega_read_write(d->p, d->node, d->tensor, &d->back);
   for (int w = 0; w < h->nwrites; w++) {
     if (!may_write(d, w, last)) continue;
     d->producer = h->write[w];
@@ -144,20 +137,26 @@ static void derive_decider(struct mega_deriving *d)
   }
 }
 
+// The pipeline waits for the data that select the elements which it copies.
+static void derive_decider(struct mega_deriving *d)
+{
+  const struct mega_op *op = mega_op_of(d->p, d->node);
+  const int decider = op->spec.access[d->access].decider;
+  if (decider < 0) return;
+  d->access = decider, d->stream = true;
+  d->tensor = op->arg[op->spec.access[decider].arg];
+  wait_for_writers(d, mega_read_write(d->p, d->node, d->tensor, &d->back));
+}
+
 static void derive_access(struct mega_deriving *d)
 {
   const struct mega_op *op = mega_op_of(d->p, d->node);
   const struct mega_access *a = &op->spec.access[d->access];
   d->tensor = op->arg[a->arg];
-  const struct mega_held *h = &d->p->held[d->tensor];
   int last = mega_read_write(d->p, d->node, d->tensor, &d->back);
   if (last < 0 || a->out || a->stream != d->stream) return;
   if (d->stream) d->back = 1;
-  for (int w = 0; w < h->nwrites; w++) {
-    if (!may_write(d, w, last)) continue;
-    d->producer = h->write[w];
-    wait_for_writer(d, w);
-  }
+  wait_for_writers(d, last);
 }
 
 static void derive_node(struct arena *mem, struct mega_plan *p, int node, bool stream)

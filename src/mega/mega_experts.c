@@ -7,7 +7,7 @@
 // A NaN score counts as the smallest.
 static float score_of(float x) { return x == x ? x : -INFINITY; }
 
-// The best of the experts that are not chosen yet: the first of equal scores. A NaN score is the smallest.
+// The expert with the largest score among those that are not chosen yet; the first of equal ones.
 static int64_t best_left(const float *x, int64_t n, const float *chosen, int64_t count)
 {
   int64_t best = -1;
@@ -41,7 +41,7 @@ static void add_rows(const float *x, const float *gain, float scale, const float
   }
 }
 
-// Pieces [layer][expert][2][k][n] of one expert: first the gate, then the other product.
+// Pieces are [layer][expert][2][k][n] of one expert: the weights of the gate, then those of the other product.
 void mega_body_rmsnorm_experts_gate_up(struct mega_task *t)
 {
   int64_t k = mega_extent(&t->box[0], 1), n = mega_extent(&t->box[4], 2);
@@ -54,7 +54,7 @@ void mega_body_rmsnorm_experts_gate_up(struct mega_task *t)
   for (int64_t i = 0; i < n; i++) y[i] = mega_silu(y[i]) * up[i];
 }
 
-// Pieces [layer][expert][k][n], expert by expert.
+// Pieces are [layer][expert][k][n], expert by expert. Each expert begins with a piece from 0 along k.
 void mega_body_experts_with_residual(struct mega_task *t)
 {
   int64_t k = mega_extent(&t->box[0], 2), n = mega_extent(&t->box[4], 1), choice = -1;

@@ -94,7 +94,8 @@ static int64_t parts_of_argmax(const struct mega_making *k)
   return parts_of(k->vocab, k->s->pages ? MIN(k->s->workers, MOST_SAMPLED) : k->s->workers, 1);
 }
 
-static int others(struct mega_making *k)
+// Adds the tokens, the cache, activations, logits and the settings of sampling.
+static int add_others(struct mega_making *k)
 {
   const struct mega_config *c = k->c;
   int64_t rows = k->s->rows, pages = (k->s->context + k->s->steps + PAGE - 1) / PAGE;
@@ -274,7 +275,7 @@ static int operators(struct mega_making *k)
   return OK;
 }
 
-// Divides these sizes into equal parts for the ranks. The error names all sizes that are no multiple of the world.
+// Divides heads, inner size and vocabulary into equal parts for the ranks. The error names all sizes that are no multiple of the world.
 static int divide(struct mega_making *k)
 {
   struct {
@@ -297,6 +298,7 @@ static int divide(struct mega_making *k)
   str_free(&bad);
   return status;
 }
+
 // The position for which a plan for requests is derived. If a row's share has two pages, the second step begins a page.
 static int64_t served_context(const struct mega_sizes *s) { return (s->pages - 1) / s->rows > 1 ? PAGE - 1 : PAGE - 2; }
 
@@ -308,12 +310,12 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
   struct mega_model *m = *out = NEW(mem, struct mega_model);
   struct mega_sizes s = *given;
   struct mega_making k = {.mem = mem, .c = c, .s = &s, .m = m, .e = e, .world = MAX(given->world, 1)};
-  s.rows += !s.rows,
-      s.workers += s.workers         ? 0
-                   : s.usual_workers ? s.usual_workers
-                                     : MEGA_WORKERS,
-      s.stages += s.stages ? 0 : MEGA_STAGES, s.stage_bytes += s.stage_bytes ? 0 : MEGA_STAGE;
-  s.steps = MAX(s.steps, MEGA_STEPS), s.context = s.context >= 0 ? s.context : s.pages ? served_context(&s) : MEGA_CONTEXT;
+  if (!s.rows) s.rows = 1;
+  if (!s.workers) s.workers = s.usual_workers ? s.usual_workers : MEGA_WORKERS;
+  if (!s.stages) s.stages = MEGA_STAGES;
+  if (!s.stage_bytes) s.stage_bytes = MEGA_STAGE;
+  if (s.context < 0) s.context = s.pages ? served_context(&s) : MEGA_CONTEXT;
+  s.steps = MAX(s.steps, MEGA_STEPS);
   *m = (struct mega_model){.name = c->name,
                            .rows = s.rows,
                            .workers = s.workers,
@@ -345,7 +347,7 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
     TRY(mega_parts_choose(c, &usual, &s.parts, e));
   }
   TRY(add_weights(&k));
-  TRY(others(&k));
+  TRY(add_others(&k));
   TRY(add_shared(&k));
   return operators(&k);
 }

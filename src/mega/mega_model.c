@@ -125,8 +125,9 @@ static int kinds_fit(const struct mega_model *m, const struct mega_op *op, const
   return OK;
 }
 
-// Checks numbers that task bodies divide by, and that no tile of a node reads state which another tile of it writes.
-static int sound(const struct mega_model *m, const struct mega_op *op, struct err *e)
+// Checks attributes that task bodies divide by. An operator may name a tensor that it writes twice only if it is an activation: a read of an
+// activation is of another version, but a read of state would race with the write.
+static int check_arguments(const struct mega_model *m, const struct mega_op *op, struct err *e)
 {
   double heads = op->attr[MEGA_ATTR_heads], kv = op->attr[MEGA_ATTR_kv], dim = op->attr[MEGA_ATTR_dim];
   for (int a = 0; a < op->spec.nargs; a++)
@@ -219,7 +220,7 @@ int mega_op_add(struct mega_model *m, const struct mega_op *given, struct err *e
   if (m->nops == MEGA_MOST_OPS) return err_set(e, ERR_LIMIT, op.at, "a model has at most %d operators", MEGA_MOST_OPS);
   if (mega_op_find(m, op.name) >= 0) return err_set(e, ERR_DUPLICATE, op.at, "operator %.40s is already declared", op.name);
   if (op.repeat > MEGA_MOST_LAYERS) return err_set(e, ERR_LIMIT, op.at, "operator %.40s: at most %d layers", op.name, MEGA_MOST_LAYERS);
-  TRY(sound(m, &op, e));
+  TRY(check_arguments(m, &op, e));
   for (int i = 0; i < op.spec.nsizes; i++) {
     const struct mega_size *z = &op.spec.size[i];
     op.size[z->symbol] = (int64_t)op.attr[z->a] * (int64_t)op.attr[z->b];
@@ -284,10 +285,10 @@ int mega_model_check(const struct mega_model *m, struct err *e)
   if (!m->nops) return err_set(e, ERR_MEGA, NOWHERE, "model %.40s has no operators", m->name);
   for (int i = 0, run = 0; i < m->nops; i++) {
     const struct mega_op *op = &m->op[i];
-    bool goes_on = i && m->op[i - 1].repeat && op->repeat;
-    if (goes_on && m->op[i - 1].repeat != op->repeat)
+    bool same_group = i && m->op[i - 1].repeat && op->repeat;
+    if (same_group && m->op[i - 1].repeat != op->repeat)
       return err_set(e, ERR_MEGA, op->at, "operator %.40s runs %d times, but the one before it %d times", op->name, op->repeat, m->op[i - 1].repeat);
-    run += op->repeat && !goes_on;
+    run += op->repeat && !same_group;
     if (run > 1) return err_set(e, ERR_MEGA, op->at, "operator %.40s begins a second group of layers; one is supported", op->name);
     for (int a = 0; a < op->spec.naccess; a++) TRY(cache_fits(m, op, &op->spec.access[a], e));
   }

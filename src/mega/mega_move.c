@@ -20,14 +20,13 @@ struct mega_moving {
   struct mega_thread *t;
   const struct mega_tensor *tensor;
   struct mega_memory *memory;
-  int64_t base; // of the slot
-  uint32_t epoch;
+  int64_t base;   // first element of the version, or of a slot of it
+  uint32_t epoch; // of tagged data
   float *packed;
   bool fine;
-  int slot; // of a tensor that ranks share
 };
 
-// The slot of an access's epoch. Constant tensors and state have only one.
+// Finds the version that an access reads or writes, and its epoch. Constant tensors, state and outputs have one version.
 static struct mega_moving moving_of(struct mega_thread *t, int access, float *packed)
 {
   const struct mega_plan *p = t->run->p;
@@ -58,7 +57,7 @@ static bool gather_run(void *arg, int64_t at, int64_t n)
   return true;
 }
 
-// Writes words of a shared tensor to every rank that the plan names.
+// Writes a tagged word. A word of a shared tensor goes to every rank that the plan names.
 static void write_words(const struct mega_moving *m, int64_t at, float x)
 {
   const struct mega_running *r = m->t->run;

@@ -15,7 +15,7 @@ struct mega_text {
 
 static void next(struct mega_text *x) { x->t = lex_next(&x->lex); }
 
-static void lines(struct mega_text *x)
+static void skip_lines(struct mega_text *x)
 {
   while (x->t.kind == TOK_LINE || x->t.kind == ';') next(x);
 }
@@ -51,7 +51,7 @@ static int integer(struct mega_text *x, int64_t lo, int64_t hi, int64_t *out)
   return next(x), OK;
 }
 
-static int small(struct mega_text *x, int lo, int hi, int *out)
+static int small_integer(struct mega_text *x, int lo, int hi, int *out)
 {
   int64_t v;
   TRY(integer(x, lo, hi, &v));
@@ -69,7 +69,7 @@ static int dimension(struct mega_text *x, int64_t *out)
 // `split D`, `split D by N, N`: a rank has its part of dimension D, or of each section.
 static int split(struct mega_text *x, struct mega_tensor *t)
 {
-  TRY(small(x, 0, MEGA_DIMS - 1, &t->shard.dim));
+  TRY(small_integer(x, 0, MEGA_DIMS - 1, &t->shard.dim));
   if (!take_word(x, "by")) {
     if (t->shard.dim < t->rank) t->shard.size[t->shard.n++] = t->dim[t->shard.dim];
     return t->shard.n ? OK : err_set(x->e, ERR_EXTENT, x->t.at, "there is no dimension %d", t->shard.dim);
@@ -120,7 +120,7 @@ static int tensor(struct mega_text *x, const char *id, struct loc at)
            USER;
   }
   t.kind = (enum mega_kind)k;
-  if (take_word(x, "versions")) TRY(small(x, 1, MEGA_MOST_VERSIONS, &t.versions));
+  if (take_word(x, "versions")) TRY(small_integer(x, 1, MEGA_MOST_VERSIONS, &t.versions));
   t.shared = take_word(x, "shared");
   if (take_word(x, "split")) TRY(split(x, &t));
   if (take_word(x, "like")) TRY(like(x, &t));
@@ -171,12 +171,12 @@ static int after(struct mega_text *x, struct mega_op *op, int *cap)
   TRY(name(x, "an operator", &a.op, &a.at));
   if (take(x, '[')) {
     TRY(expect(x, '-', "`-`"));
-    TRY(small(x, 1, MEGA_MOST_LAYERS, &a.layer_back));
+    TRY(small_integer(x, 1, MEGA_MOST_LAYERS, &a.layer_back));
     TRY(expect(x, ']', "`]`"));
   }
   if (take_word(x, "step")) {
     TRY(expect(x, '-', "`-`"));
-    TRY(small(x, 1, 1, &a.step_back));
+    TRY(small_integer(x, 1, 1, &a.step_back));
   }
   if (x->t.kind == TOK_NAME) {
     struct loc at;
@@ -193,14 +193,14 @@ static int layer_of(struct mega_text *x, struct mega_op *op, struct mega_spec *s
   const char *id;
   struct loc at;
   char why[160];
-  lines(x);
+  skip_lines(x);
   if (!take_word(x, "layer")) return unexpected(x, "`layer`");
   TRY(name(x, "a layer", &id, &at));
   if (!(op->layer = mega_layer_find(id))) {
     struct near near = near_start(id);
     for (int i = 0; i < mega_layer_count; i++) near_try(&near, mega_layers[i].name);
     err_set(x->e, ERR_MEGA, at, "operator %.40s: there is no layer %.40s", op->name, id);
-    return err_hint(x->e, near.best ? "did you mean %s?" : "docs/mega.md lists the layers%s", near.best ? near.best : ""), USER;
+    return err_hint(x->e, near.best ? "did you mean %s?" : "src/mega/layer.def lists the layers%s", near.best ? near.best : ""), USER;
   }
   CHECK(mega_spec_read(op->layer, spec, why) == OK);
   return OK;
@@ -210,7 +210,7 @@ static int clause(struct mega_text *x, struct mega_op *op, const struct mega_spe
 {
   if (take_word(x, "reads")) return given[0] = true, arguments(x, op, spec, false);
   if (take_word(x, "writes")) return given[1] = true, arguments(x, op, spec, true);
-  if (take_word(x, "tiles")) return small(x, 1, MEGA_MOST_TILES, &op->tiles);
+  if (take_word(x, "tiles")) return small_integer(x, 1, MEGA_MOST_TILES, &op->tiles);
   if (take_word(x, "with")) return attribute(x, op, spec);
   if (take_word(x, "after")) return after(x, op, cap);
   return unexpected(x, "reads, writes, tiles, with, after or `}`");
@@ -224,12 +224,12 @@ static int operator_of(struct mega_text *x)
   int cap = 0;
   TRY(name(x, "the operator's name", &op.name, &op.at));
   if (take(x, '[')) {
-    TRY(small(x, 1, MEGA_MOST_LAYERS, &op.repeat));
+    TRY(small_integer(x, 1, MEGA_MOST_LAYERS, &op.repeat));
     TRY(expect(x, ']', "`]`"));
   }
   TRY(expect(x, '{', "`{`"));
   TRY(layer_of(x, &op, &spec));
-  for (lines(x); !take(x, '}'); lines(x)) TRY(clause(x, &op, &spec, given, &cap));
+  for (skip_lines(x); !take(x, '}'); skip_lines(x)) TRY(clause(x, &op, &spec, given, &cap));
   if (!given[0] || !given[1])
     return err_set(x->e, ERR_MEGA, op.at, "operator %.40s does not say which tensors it %s", op.name, given[0] ? "writes" : "reads");
   for (int a = 0; a < MEGA_ATTR_COUNT; a++)
@@ -270,7 +270,7 @@ static int world(struct mega_text *x)
 {
   struct loc at = x->t.at;
   if (x->m->ntensors) return err_set(x->e, ERR_MEGA, at, "`world` must come before all tensors");
-  TRY(small(x, 1, MEGA_MOST_WORLD, &x->m->world));
+  TRY(small_integer(x, 1, MEGA_MOST_WORLD, &x->m->world));
   return OK;
 }
 
@@ -278,13 +278,13 @@ static int statement(struct mega_text *x)
 {
   const char *id;
   struct loc at;
-  if (take_word(x, "workers")) return small(x, 1, MEGA_MOST_WORKERS, &x->m->workers);
+  if (take_word(x, "workers")) return small_integer(x, 1, MEGA_MOST_WORKERS, &x->m->workers);
   if (take_word(x, "operator")) return operator_of(x);
   if (take_word(x, "world")) return world(x);
   if (take_word(x, "pipeline")) {
-    TRY(small(x, 1, 4096, &x->m->stages));
+    TRY(small_integer(x, 1, 4096, &x->m->stages));
     if (!take_word(x, "x")) return unexpected(x, "`x`");
-    return small(x, 16, 1 << 20, &x->m->stage_bytes);
+    return small_integer(x, 16, 1 << 20, &x->m->stage_bytes);
   }
   TRY(name(x, "a tensor, operator, workers, pipeline or `}`", &id, &at));
   TRY(expect(x, ':', "`:`"));
@@ -297,10 +297,10 @@ int mega_parse(struct arena *mem, const char *text, size_t n, const char *file, 
   if (n > FRONT_BYTES) return err_set(e, ERR_LIMIT, (struct loc){file, 0, 0}, "a model has at most %d bytes", FRONT_BYTES);
   *x.m = (struct mega_model){.rows = 1, .workers = MEGA_WORKERS, .stages = MEGA_STAGES, .stage_bytes = MEGA_STAGE, .world = 1};
   lex_open(&x.lex, mem, text, n, file);
-  next(&x), lines(&x);
+  next(&x), skip_lines(&x);
   TRY(header(&x));
-  for (lines(&x); !take(&x, '}'); lines(&x)) TRY(statement(&x));
-  lines(&x);
+  for (skip_lines(&x); !take(&x, '}'); skip_lines(&x)) TRY(statement(&x));
+  skip_lines(&x);
   if (x.t.kind != TOK_END) return unexpected(&x, "the end of the file");
   if (s->workers > MEGA_MOST_WORKERS) return err_set(e, ERR_OPTION, NOWHERE, "--workers is %d; 1 to %d are supported", s->workers, MEGA_MOST_WORKERS);
   if (s->workers) x.m->workers = s->workers;

@@ -1,4 +1,4 @@
-// Chooses the number of parts of the positions in attention. Each part costs words that a product merges, and saves time of a single worker.
+// Chooses the number of parts of the positions in attention. More parts give attention more workers, but the next product must merge more sums.
 #include "mega/mega.h"
 
 enum { FEW_LAYERS = 2, LEAST_POSITIONS = 32 }; // parts of fewer positions save nothing

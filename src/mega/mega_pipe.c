@@ -6,17 +6,7 @@
 
 // ---- the producer ----
 
-static bool wait_stream(struct mega_thread *t)
-{
-  const struct mega_running *r = t->run;
-  for (int i = r->first_wait[t->node]; i < r->first_wait[t->node + 1]; i++) {
-    const struct mega_wait *x = &r->p->wait[i];
-    if (x->stream && x->lo <= t->tile && t->tile < x->hi && !mega_wait_event(t, x)) return false;
-  }
-  return true;
-}
-
-static bool fill(struct mega_thread *t, int access, const struct mega_box *b)
+static bool fill_stage(struct mega_thread *t, int access, const struct mega_box *b)
 {
   struct mega_running *r = t->run;
   struct mega_ring *ring = &r->ring[t->worker];
@@ -27,8 +17,8 @@ static bool fill(struct mega_thread *t, int access, const struct mega_box *b)
   return true;
 }
 
-// Sets the elements of each box that data choose. Waits for the words, or for the event, first.
-static bool choose(struct mega_thread *t, int access, struct mega_region *r)
+// Sets the elements of each box that data select. Waits for tagged words; an event was waited for before.
+static bool choose_elements(struct mega_thread *t, int access, struct mega_region *r)
 {
   const struct mega_plan *p = t->run->p;
   const struct mega_op *op = mega_op_of(p, t->node);
@@ -57,18 +47,18 @@ static bool fill_tile(struct mega_thread *t)
 {
   const struct mega_plan *p = t->run->p;
   const struct mega_op *op = mega_op_of(p, t->node);
-  if (!wait_stream(t)) return false;
+  if (!mega_wait_tile(t)) return false;
   for (int a = 0; a < op->spec.naccess; a++) {
     struct mega_region *r = &t->pieces;
     if (!op->spec.access[a].stream) continue;
     r->n = 0;
     mega_region(&t->own, p->m, op, a, p->node[t->node].layer, t->tile, t->step, r);
-    if (!choose(t, a, r)) return false;
+    if (!choose_elements(t, a, r)) return false;
     for (int i = 0; i < r->n; i++)
       for (int64_t k = 0; k < mega_pieces(p->m, op, a, &r->box[i]); k++) {
         struct mega_box b;
         mega_piece(p->m, op, a, &r->box[i], k, &b);
-        if (!fill(t, a, &b)) return false;
+        if (!fill_stage(t, a, &b)) return false;
       }
   }
   return true;
@@ -113,7 +103,8 @@ void mega_list_pieces(struct mega_thread *t, int step)
   }
 }
 
-static void let_go(struct mega_thread *t)
+// Frees the stage of the piece that the body used last.
+static void free_stage(struct mega_thread *t)
 {
   if (t->holds) atomic_store_explicit(&t->run->ring[t->worker].freed, t->taken, memory_order_release);
   t->holds = false;
@@ -123,7 +114,7 @@ const float *mega_next_piece(struct mega_task *task)
 {
   struct mega_thread *t = task->runner;
   struct mega_running *r = t->run;
-  let_go(t);
+  free_stage(t);
   if (t->at == t->pieces.n || !mega_wait_ring(t, t->taken + 1)) return NULL;
   task->piece = t->pieces.box[t->at++];
   task->piece_rank = task->op->spec.access[t->piece_access].rank;
@@ -134,6 +125,6 @@ const float *mega_next_piece(struct mega_task *task)
 
 bool mega_finish_pieces(struct mega_thread *t, const struct mega_task *task)
 {
-  let_go(t);
+  free_stage(t);
   return t->at == t->pieces.n && !task->fault;
 }

@@ -57,7 +57,7 @@ static void make_schedule(struct arena *mem, struct mega_plan *p)
 
 // ---- storage of tensors ----
 
-static int64_t divisor(int64_t a, int64_t b)
+static int64_t gcd(int64_t a, int64_t b)
 {
   while (b) {
     int64_t rest = a % b;
@@ -79,7 +79,7 @@ static int64_t group_of(struct arena *mem, const struct mega_plan *p, int tensor
       for (int t = 0; t < m->op[o].tiles; t++) {
         r.n = 0;
         mega_region(mem, m, &m->op[o], a, 0, t, 0, &r);
-        group = divisor(group, r.box[0].lo[last]), group = divisor(group, r.box[0].hi[last]);
+        group = gcd(group, r.box[0].lo[last]), group = gcd(group, r.box[0].hi[last]);
       }
     }
   return group;
@@ -108,7 +108,7 @@ static enum mega_load load_of(const struct mega_plan *p, int tensor)
   return MEGA_LOAD_PLAIN;
 }
 
-static void hold(struct arena *mem, struct mega_plan *p, int tensor)
+static void set_storage(struct arena *mem, struct mega_plan *p, int tensor)
 {
   const struct mega_tensor *t = &p->m->tensor[tensor];
   struct mega_held *h = &p->held[tensor];
@@ -120,8 +120,8 @@ static void hold(struct arena *mem, struct mega_plan *p, int tensor)
   h->load = load_of(p, tensor);
 }
 
-// A read before any write reads the previous step's value, which only state and outputs keep.
-static int reads_written(const struct mega_plan *p, struct err *e)
+// A read before any write of the step reads the previous step's value. Only state may be read so.
+static int check_reads(const struct mega_plan *p, struct err *e)
 {
   for (int n = 0; n < p->nnodes; n++) {
     const struct mega_op *op = mega_op_of(p, n);
@@ -134,7 +134,8 @@ static int reads_written(const struct mega_plan *p, struct err *e)
       int w = mega_read_write(p, n, op->arg[x->arg], &back);
       if (w >= 0 && !back) continue;
       err_set(e, ERR_MEGA, op->at, "operator %.40s reads %.40s before any operator writes it", op->name, t->name);
-      return err_hint(e, "the tensor is of kind %s, which only lives within a step; state lives from step to step", mega_kinds[t->kind].name), USER;
+      return err_hint(e, "a tensor of kind %s is read only after a write in the same step; state lives from step to step", mega_kinds[t->kind].name),
+             USER;
     }
   }
   return OK;
@@ -166,8 +167,8 @@ int mega_plan_make(struct arena *mem, const struct mega_model *m, struct mega_pl
   p->pipe = NEWS(mem, int, p->nnodes);
   p->fence = NEWS(mem, bool, p->nnodes);
   for (int n = 0; n < p->nnodes; n++) p->pipe[n] = n;
-  for (int t = 0; t < m->ntensors; t++) find_writes(mem, p, t), hold(mem, p, t);
-  TRY(reads_written(p, e));
+  for (int t = 0; t < m->ntensors; t++) find_writes(mem, p, t), set_storage(mem, p, t);
+  TRY(check_reads(p, e));
   make_schedule(mem, p);
   place_fences(p);
   mega_events_derive(mem, p);

@@ -1,6 +1,6 @@
 // The modelled time of a step. The model has a pipeline and consumers for each worker, one memory for all, and events with measured latencies
-// (fact.def). Memory transfers pieces through L2 in the order in which pipelines request them. Several steps are simulated, until the time of a step
-// no longer contains a start.
+// (fact.def). Memory transfers pieces through L2 in the order in which pipelines request them. Three steps are simulated, and the last one is the
+// result, because the first ones begin with empty pipelines.
 #include "mega/mega.h"
 
 #include <string.h>
@@ -138,15 +138,10 @@ static void inputs_of(struct price_run *x, int o)
 static void index_plan(struct price_run *x)
 {
   const struct mega_plan *p = x->p;
-  int wait = 0, n = 0;
-  x->first_wait = NEWS(x->mem, int, p->nnodes + 1), x->first_event = NEWS(x->mem, int, p->nnodes + 2), x->events = NEWS(x->mem, int, p->nevents + 1);
-  for (int i = 0; i <= p->nnodes; i++) {
-    while (wait < p->nwaits && p->wait[wait].node < i) wait++;
-    x->first_wait[i] = wait;
-  }
+  x->first_wait = mega_first_waits(x->mem, p), x->first_event = NEWS(x->mem, int, p->nnodes + 2), x->events = NEWS(x->mem, int, p->nevents + 1);
   for (int e = 0; e < p->nevents; e++) x->first_event[p->event[e].node + 2]++;
   for (int i = 2; i <= p->nnodes + 1; i++) x->first_event[i] += x->first_event[i - 1];
-  for (int e = 0; e < p->nevents; e++) x->events[x->first_event[p->event[e].node + 1]++] = e, n++;
+  for (int e = 0; e < p->nevents; e++) x->events[x->first_event[p->event[e].node + 1]++] = e;
   x->event = NEWS(x->mem, struct price_event, PRICED_STEPS * p->nevents);
   for (int e = 0; e < p->nevents; e++)
     for (int s = 0, tasks = mega_event_tasks(p, &p->event[e]); s < PRICED_STEPS; s++) x->event[s * p->nevents + e].left = tasks;
@@ -180,7 +175,7 @@ static void publish(struct price_run *x, int worker, int node, int step, double 
   }
 }
 
-// Sets *at to the time at which all waits of the task are over. False: an event is not complete; its completion wakes the worker.
+// Sets *at to the time at which all waits of the task end. False: an event is not complete; its completion wakes the worker.
 static bool ready_at(struct price_run *x, int worker, double *at)
 {
   const struct mega_plan *p = x->p;

@@ -9,7 +9,7 @@ static int (*const check_of[])(struct mega_proving *v, struct err *e) = {
     [MEGA_CHECK_DEADLOCK] = mega_prove_deadlock, [MEGA_CHECK_ORDER] = mega_prove_order,     [MEGA_CHECK_REUSE] = mega_prove_reuse,
     [MEGA_CHECK_FENCE] = mega_prove_fence,       [MEGA_CHECK_WORLD] = mega_prove_world,
 };
-_Static_assert(COUNT(check_of) == MEGA_CHECKS, "a function a row of check.def");
+_Static_assert(COUNT(check_of) == MEGA_CHECKS, "check.def has a row without a function");
 
 static int prove(struct mega_proving *v, struct err *e)
 {

@@ -1,5 +1,5 @@
-// A transformer in float64, computed sequentially by simple loops. Results of plans are compared with it. It shares no code with regions, events or
-// task bodies.
+// A transformer in float64, computed sequentially by simple loops. Results of plans are compared with it. Regions, events and task bodies take no
+// part in the computation.
 #include "mega/mega_run.h"
 
 #include <math.h>
@@ -58,7 +58,7 @@ static double *cached(const struct mega_sequence *s, double *of, int layer, int6
   return of + (((int64_t)layer * s->room + position) * s->c->kv + kv) * s->c->dim;
 }
 
-static void take_keys(struct mega_sequence *s, int layer)
+static void append_cache(struct mega_sequence *s, int layer)
 {
   const struct mega_config *c = s->c;
   for (int g = 0; g < c->kv; g++) {
@@ -127,7 +127,7 @@ static void run_layer(struct mega_sequence *s, int l)
   int qkv = (c->heads + 2 * c->kv) * c->dim;
   rms(s->x, weight(s, "attn_norm") + (int64_t)l * c->hidden, c->hidden, c->eps, s->normed);
   multiply(s->normed, weight(s, "Wqkv"), l, c->hidden, qkv, s->qkv);
-  take_keys(s, l);
+  append_cache(s, l);
   for (int h = 0; h < c->heads; h++) attend_head(s, l, h);
   multiply(s->attended, weight(s, "Wo"), l, c->heads * c->dim, c->hidden, s->normed);
   for (int i = 0; i < c->hidden; i++) s->x[i] += s->normed[i];
@@ -155,7 +155,7 @@ static int32_t run_step(struct mega_sequence *s, int32_t token)
 }
 
 // Reads the values of the paged cache before the first step.
-static void take_cache(struct mega_sequence *s)
+static void read_cache(struct mega_sequence *s)
 {
   const struct mega_config *c = s->c;
   int t = mega_tensor_find(s->m, "cache");
@@ -198,7 +198,7 @@ int mega_reference(struct arena *mem, const struct mega_config *c, const struct 
   if (!make_room(mem, &s)) return err_set(e, ERR_MEMORY, NOWHERE, "no memory for the reference");
   for (s.row = 0; s.row < m->rows; s.row++) {
     int32_t token = (int32_t)first[mega_tensor_find(m, "token")][s.row];
-    take_cache(&s);
+    read_cache(&s);
     for (int i = 0; i < steps; i++) s.position = m->context + i, token = (*tokens)[i * m->rows + s.row] = run_step(&s, token);
   }
   return OK;

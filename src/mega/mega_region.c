@@ -81,6 +81,7 @@ static bool paged_of(const struct mega_model *m, const struct mega_tensor *t, co
   return true;
 }
 
+// The bounds of part `at` of a dimension, or of one of its sections. All parts but the last have the same width.
 static void part(const struct mega_op *op, const struct mega_dim *x, int64_t extent, int64_t at, int64_t *lo, int64_t *hi)
 {
   int64_t offset = 0, parts = op->parts[x->axis];
@@ -98,8 +99,8 @@ static int64_t page_of(const struct mega_paged *p, const struct mega_seat *s, in
 }
 
 // Appends positions from .. to - 1 of a row, one box for each page.
-static void pages(struct arena *mem, const struct mega_paged *p, const struct mega_seat *s, const struct mega_box *base, int64_t row, int64_t from,
-                  int64_t to, struct mega_region *out)
+static void add_pages(struct arena *mem, const struct mega_paged *p, const struct mega_seat *s, const struct mega_box *base, int64_t row,
+                      int64_t from, int64_t to, struct mega_region *out)
 {
   for (int64_t at = from; at < to;) {
     int64_t page = at / p->size, end = MIN(to, (page + 1) * p->size);
@@ -125,6 +126,7 @@ static int64_t choices_of(struct arena *mem, const struct mega_model *m, const s
   return pairs;
 }
 
+// parts: an access of past positions that a grid axis divides has the tile's part of them; otherwise it has all.
 static void region_of(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, int tile, int64_t step,
                       bool parts, struct mega_region *out)
 {
@@ -153,7 +155,7 @@ static void region_of(struct arena *mem, const struct mega_model *m, const struc
     int64_t all = to, width = (all + op->parts[p.axis] - 1) / op->parts[p.axis];
     from = MIN(index[p.axis] * width, all), to = MIN(from + width, all);
   }
-  pages(mem, &p, &s, &b, index[0], from, to, out);
+  add_pages(mem, &p, &s, &b, index[0], from, to, out);
 }
 
 void mega_region(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, int tile, int64_t step,
@@ -195,7 +197,7 @@ void mega_filled(struct arena *mem, const struct mega_model *m, int tensor, stru
       if (m->op[o].arg[x->arg] != tensor || !paged_of(m, t, x, &p)) continue;
       for (int r = 0; r < m->rows; r++) {
         struct mega_seat s = mega_seat_of(m, r, 0);
-        pages(mem, &p, &s, &all, r, 0, p.table ? s.past : m->context, out);
+        add_pages(mem, &p, &s, &all, r, 0, p.table ? s.past : m->context, out);
       }
       return;
     }

@@ -1,4 +1,5 @@
-// A run: memory, threads, and the steps of a consumer for a work tile: wait, gather, body, scatter, publish.
+// Runs a plan: allocates memory, starts threads, and runs the work tiles. A consumer waits for a tile's events, loads its regions, calls the body and
+// stores. It publishes the events of a task after the last tile.
 #include "mega/mega_threads.h"
 #include "base/memory.h"
 
@@ -6,16 +7,6 @@
 #include <string.h>
 
 // ---- a work tile ----
-
-static bool wait_tile(struct mega_thread *t)
-{
-  const struct mega_running *r = t->run;
-  for (int i = r->first_wait[t->node]; i < r->first_wait[t->node + 1]; i++) {
-    const struct mega_wait *x = &r->p->wait[i];
-    if (!x->stream && x->lo <= t->tile && t->tile < x->hi && !mega_wait_event(t, x)) return false;
-  }
-  return true;
-}
 
 static bool any_element(const struct mega_access *a)
 {
@@ -77,7 +68,7 @@ static bool run_tile(struct mega_thread *t)
   if (x->shard.n) task.columns = t->run->rank * x->dim[x->rank - 1];
   struct arena_mark mark = arena_mark(&t->own);
   memset(t->scratch, 0, sizeof(float) * (size_t)t->run->scratch_floats);
-  bool fine = wait_tile(t) && load(t, &task);
+  bool fine = mega_wait_tile(t) && load(t, &task);
   if (fine) {
     mega_list_pieces(t, t->step);
     task.position = mega_seat_of(p->m, (int)task.box[0].lo[0], t->step).position;
@@ -200,8 +191,9 @@ static int allocate(struct arena *mem, struct mega_running *r, float *const *fir
   return OK;
 }
 
-// Sets the sizes of the largest piece and of the largest tile, in elements. Gated products and attention also need spare room.
-static void measure(struct arena *mem, struct mega_running *r)
+// Sets the sizes of the largest piece and of the largest tile, in elements. A tile takes three times its boxes: a body has spare room of twice their
+// size.
+static void set_sizes(struct arena *mem, struct mega_running *r)
 {
   const struct mega_plan *p = r->p;
   struct mega_region g = {0};
@@ -223,7 +215,7 @@ static void measure(struct arena *mem, struct mega_running *r)
   }
 }
 
-static void *lines(struct arena *mem, size_t n) // whole cache lines
+static void *cache_lines(struct arena *mem, size_t n)
 {
   char *p = arena_alloc(mem, sizeof(struct mega_word) * (n + 1));
   return p + (-(uintptr_t)p & (sizeof(struct mega_word) - 1));
@@ -232,11 +224,10 @@ static void *lines(struct arena *mem, size_t n) // whole cache lines
 static void index_nodes(struct arena *mem, struct mega_running *r)
 {
   const struct mega_plan *p = r->p;
-  int wait = 0, n = 0;
-  r->first_wait = NEWS(mem, int, p->nnodes + 1), r->first_event = NEWS(mem, int, p->nnodes + 1), r->events_of = NEWS(mem, int, p->nevents + 1);
+  int n = 0;
+  r->first_wait = mega_first_waits(mem, p), r->first_event = NEWS(mem, int, p->nnodes + 1), r->events_of = NEWS(mem, int, p->nevents + 1);
   for (int i = 0; i <= p->nnodes; i++) {
-    while (wait < p->nwaits && p->wait[wait].node < i) wait++;
-    r->first_wait[i] = wait, r->first_event[i] = n;
+    r->first_event[i] = n;
     for (int e = 0; e < p->nevents && i < p->nnodes; e++)
       if (p->event[e].node == i && p->event[e].kind != MEGA_TAGGED) r->events_of[n++] = e;
   }
@@ -274,10 +265,10 @@ static int make_rank(struct arena *mem, struct mega_running *r, float *const *fi
   const struct mega_plan *p = r->p;
   int workers = p->m->workers;
   index_nodes(mem, r);
-  measure(mem, r);
+  set_sizes(mem, r);
   TRY(allocate(mem, r, first, e));
-  r->counter = lines(mem, (size_t)p->nevents), r->flag = lines(mem, (size_t)p->nevents * (size_t)workers);
-  r->ring = lines(mem, 3 * (size_t)workers), r->met = lines(mem, 2 * (size_t)p->m->world);
+  r->counter = cache_lines(mem, (size_t)p->nevents), r->flag = cache_lines(mem, (size_t)p->nevents * (size_t)workers);
+  r->ring = cache_lines(mem, 3 * (size_t)workers), r->met = cache_lines(mem, 2 * (size_t)p->m->world);
   r->ended = NEWS(mem, double, workers * p->nnodes);
   r->scratch = NEWS(mem, float *, 2 * workers);
   for (int i = 0; i < 2 * workers; i++) {
@@ -300,8 +291,8 @@ int mega_run_open(struct arena *mem, const struct mega_plan *p, float *const *fi
 float *mega_run_tensor(const struct mega_running *r, int tensor) { return r->memory[tensor].plain; }
 const double *mega_run_ends(const struct mega_running *r) { return r->ended; }
 
-// Resets all epochs before a launch.
-static void forget(struct mega_running *r)
+// Resets epochs, counters, flags and rings before a launch.
+static void reset(struct mega_running *r)
 {
   const struct mega_plan *p = r->p;
   for (int t = 0; t < p->m->ntensors; t++) {
@@ -326,7 +317,7 @@ static void begin_rank(struct arena *mem, struct mega_running *r, int steps, dou
     if (!r->out->tokens && is_token(&m->tensor[t])) r->out->tokens = NEWS(mem, int32_t, steps * m->rows);
     if (m->tensor[t].kind == MEGA_OUTPUT) r->out->output[t] = r->memory[t].plain;
   }
-  forget(r);
+  reset(r);
 }
 
 int mega_run_steps(struct arena *mem, struct mega_running *r, int steps, double deadline, struct mega_answer *out, struct err *e)

@@ -2,8 +2,7 @@
 // use float32. It tests that the plan is correct under real races, also with the thread sanitizer.
 //
 // Glossary
-//   slot     a version of a tensor in memory
-//   word     value and epoch of tagged data in one atomic 64-bit word
+//   word     value and epoch of tagged data in one atomic 64-bit word; on a GPU a word has 16 bytes
 //   ring     stages of a worker's pipeline; filled and freed count pieces
 //   record   the first wait that exceeded the deadline: worker, role, node, event, the word read and the word expected
 #ifndef MICA_MEGA_RUN_H

@@ -101,7 +101,7 @@ static int seat_fits(const struct mega_model *m, const struct mega_seat *seat, i
   return OK;
 }
 
-// Pages that this launch writes must belong to one request.
+// A page that this launch writes must belong to one request alone.
 static int writes_apart(const struct mega_model *m, const struct mega_seat *seat, const int *pages, int row, int steps, struct err *e)
 {
   int64_t slots;
@@ -171,7 +171,7 @@ struct mega_seat *mega_seats_sample(struct arena *mem, const struct mega_model *
   }
 }
 
-// For some samples, an order that moves every tile.
+// Returns an order of tiles for the proof of a sample: none for EMPTY, the reverse for UNEQUAL, a rotation by half of the tiles for others.
 const uint16_t *mega_order_sample(struct arena *mem, const struct mega_model *m, int number)
 {
   for (int o = 0; o < m->nops && number != EMPTY; o++) {

@@ -8,8 +8,8 @@
 // ---- attention ----
 
 // Keys and values of this row, and of the rows before it of the same request, are computed from their inputs. So no tile waits for another tile of
-// the same node. `now` gets the scores of this row.
-static void see_rows(struct mega_task *t, const float *key_gain, struct mega_softmax *head, int64_t heads, float *now)
+// the same node. `now` gets this row's key and value, unless it is NULL.
+static void add_rows(struct mega_task *t, const float *key_gain, struct mega_softmax *head, int64_t heads, float *now)
 {
   int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], row = t->box[0].lo[0];
   struct mega_seat s = mega_seat_of(t->m, (int)row, t->step);
@@ -19,38 +19,38 @@ static void see_rows(struct mega_task *t, const float *key_gain, struct mega_sof
     float *to = r == row && now ? now : one;
     other.position = s.position - (row - r);
     mega_append(&other, key_gain, t->data[1] + r * dim, t->data[2] + r * dim, spare, to);
-    mega_heads_see(t, head, heads, to, to + dim);
+    mega_heads_add(t, head, heads, to, to + dim);
   }
 }
 
-// Attention of one tile. Earlier launches wrote the cache up to position `past`.
-static void serve(struct mega_task *t, const float *query_gain, const float *key_gain, float *now, float *y)
+// Attention of one tile: positions that earlier launches wrote to the cache, then the request's rows of this launch.
+static void attend_served(struct mega_task *t, const float *query_gain, const float *key_gain, float *now, float *y)
 {
   struct mega_softmax head[MEGA_MOST_GROUP];
   int64_t heads = mega_heads_begin(t, query_gain, t->spare, y, head);
   mega_heads_stream(t, head, heads);
-  see_rows(t, key_gain, head, heads, now);
+  add_rows(t, key_gain, head, heads, now);
   mega_heads_end(t, head, heads);
 }
 
-void mega_body_served_attention(struct mega_task *t) { serve(t, NULL, NULL, t->data[4], t->data[5]); }
-void mega_body_qknorm_served_attention(struct mega_task *t) { serve(t, t->data[3], t->data[4], t->data[6], t->data[7]); }
+void mega_body_served_attention(struct mega_task *t) { attend_served(t, NULL, NULL, t->data[4], t->data[5]); }
+void mega_body_qknorm_served_attention(struct mega_task *t) { attend_served(t, t->data[3], t->data[4], t->data[6], t->data[7]); }
 
 void mega_body_served_append(struct mega_task *t) { mega_append(t, NULL, t->data[0], t->data[1], t->spare, t->data[2]); }
 void mega_body_qknorm_served_append(struct mega_task *t) { mega_append(t, t->data[2], t->data[0], t->data[1], t->spare, t->data[3]); }
 
 // One part of attention. The first part includes the rows of this launch.
-static void serve_part(struct mega_task *t, const float *query_gain, const float *key_gain, int out)
+static void attend_served_part(struct mega_task *t, const float *query_gain, const float *key_gain, int out)
 {
   struct mega_softmax head[MEGA_MOST_GROUP];
   int64_t heads = mega_heads_begin(t, query_gain, t->spare, t->data[out], head);
   mega_heads_stream(t, head, heads);
-  if (t->box[out].lo[1] == 0) see_rows(t, key_gain, head, heads, NULL);
+  if (t->box[out].lo[1] == 0) add_rows(t, key_gain, head, heads, NULL);
   mega_heads_divisors(head, heads, t->data[out + 1]);
 }
 
-void mega_body_served_attention_part(struct mega_task *t) { serve_part(t, NULL, NULL, 4); }
-void mega_body_qknorm_served_attention_part(struct mega_task *t) { serve_part(t, t->data[3], t->data[4], 6); }
+void mega_body_served_attention_part(struct mega_task *t) { attend_served_part(t, NULL, NULL, 4); }
+void mega_body_qknorm_served_attention_part(struct mega_task *t) { attend_served_part(t, t->data[3], t->data[4], 6); }
 
 // ---- sampling ----
 
@@ -91,6 +91,7 @@ static struct mega_choice best_after(const struct mega_choosing_from *c, const s
   return best;
 }
 
+// Number of largest logits to choose from; 0: all.
 static int64_t top_of(const float *settings, int64_t most) { return (int64_t)fminf(fmaxf(settings[NOISE_TOP], 0), (float)most); }
 
 // The best tokens of the tile: one or, if the choice is limited, that number of tokens with the largest logits. Unused entries are no tokens.

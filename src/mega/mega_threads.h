@@ -56,6 +56,7 @@ struct mega_thread {
 
 // ---- mega_wait.c: waits return false if the run ends ----
 bool mega_wait_event(struct mega_thread *t, const struct mega_wait *x);
+bool mega_wait_tile(struct mega_thread *t);                // the events of the thread's current tile: those of its consumer, or of its producer
 bool mega_wait_ring(struct mega_thread *t, int64_t until); // a producer waits for freed pieces, a consumer for filled ones
 bool mega_meet_ranks(struct mega_thread *t, bool end);     // the first worker signals the other ranks and waits for the signals of all
 bool mega_wait_word(struct mega_thread *t, _Atomic uint64_t *word, uint32_t epoch, const struct mega_tensor *of, float *out);

@@ -86,7 +86,7 @@ void mega_value_fill(const struct mega_model *m, int tensor, uint64_t seed, floa
 }
 
 // Copies each rank's part of the whole tensor.
-static bool divide(struct arena *mem, const struct mega_model *m, int tensor, float *whole, float **v)
+static bool copy_shards(struct arena *mem, const struct mega_model *m, int tensor, float *whole, float **v)
 {
   const struct mega_tensor *t = &m->tensor[tensor];
   for (int rank = 0; rank < m->world; rank++) {
@@ -107,7 +107,7 @@ int mega_values_make(struct arena *mem, const struct mega_model *m, uint64_t see
     mega_whole(m, &m->tensor[t], &whole);
     float *v = arena_try(mem, sizeof(float) * (size_t)mega_elements(&whole));
     if (v) mega_value_fill(m, t, seed, v);
-    if (!v || !divide(mem, m, t, v, *out))
+    if (!v || !copy_shards(mem, m, t, v, *out))
       return err_set(e, ERR_MEMORY, NOWHERE, "no memory for %s, %lld elements", whole.name, (long long)mega_elements(&whole));
   }
   return OK;

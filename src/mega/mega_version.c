@@ -1,6 +1,6 @@
-// Chooses versions, and adds the events that ordering needs besides the events of data. A tensor gets the fewest versions that the proof of reuse
-// accepts. If no number of versions suffices, the readers publish an event that the writer waits for. Outputs and state have one version, so they use
-// such an event too.
+// Chooses versions, and adds the events that ordering needs besides the events of data. An activation gets the fewest versions that the proof of
+// reuse accepts. If no number of versions suffices, each layer waits for the previous one. If that is not enough either, the readers publish an event
+// that the writer waits for. Outputs and state have one version, so they use such an event too.
 #include "mega/mega_prove.h"
 
 #include <stdlib.h>
@@ -13,7 +13,8 @@ struct mega_choosing {
   struct mega_proving v;
 };
 
-static int prepare(struct mega_choosing *c, struct err *e)
+// Computes the clocks anew, for the plan's present waits and versions.
+static int renew_clocks(struct mega_choosing *c, struct err *e)
 {
   arena_close(c->v.mem);
   c->v = (struct mega_proving){.mem = c->v.mem, .p = c->p, .out = &c->proof};
@@ -44,7 +45,7 @@ static bool waits_for_reuse(const struct mega_plan *p, int writer, int other)
 }
 
 // All tiles of the writer wait for all tiles of the node whose access is overwritten.
-static void add_pair(struct mega_choosing *c, int writer, int other, int tensor)
+static void add_wait(struct mega_choosing *c, int writer, int other, int tensor)
 {
   struct mega_plan *p = c->p;
   struct mega_span all = {0, mega_op_of(p, other)->tiles};
@@ -53,14 +54,14 @@ static void add_pair(struct mega_choosing *c, int writer, int other, int tensor)
   PUSH(c->mem, p->wait, p->nwaits, p->waits_cap) = (struct mega_wait){writer, 0, mega_op_of(p, writer)->tiles, event, other >= writer, 0, false};
 }
 
-// Adds the same wait in all layers: since layers are alike, the others need no search.
+// Adds the same wait in all layers. Layers are alike, so a violation in one is one in each of them.
 static void add_reuse(struct mega_choosing *c, int writer, int other, int tensor)
 {
   struct mega_plan *p = c->p;
   for (int n = 0; n < p->nnodes; n++) {
     int from = other + n - writer;
     if (p->node[n].op != p->node[writer].op || from < 0 || from >= p->nnodes || p->node[from].op != p->node[other].op) continue;
-    if (n == writer || !waits_for_reuse(p, n, from)) add_pair(c, n, from, tensor);
+    if (n == writer || !waits_for_reuse(p, n, from)) add_wait(c, n, from, tensor);
   }
   sort_waits(p);
 }
@@ -74,8 +75,8 @@ static int shared_of(const struct mega_plan *p, int node, bool writes)
   return -1;
 }
 
-// Orders a write after a reader on another rank. The last exchange before the writer makes it wait for slots of that rank. The node that writes these
-// slots waits for the reader.
+// Orders a write after a reader on another rank. The writer follows an exchange, in which it waits for slots of that rank. So the node that writes
+// these slots is made to wait for the reader.
 static int add_remote_reuse(struct mega_choosing *c, const struct mega_overwritten *x, int tensor, struct err *e)
 {
   struct mega_plan *p = c->p;
@@ -95,6 +96,7 @@ static int add_remote_reuse(struct mega_choosing *c, const struct mega_overwritt
   return err_hint(e, "use more versions of the tensor"), USER;
 }
 
+// Gives each activation the fewest versions that suffice. stuck: no permitted number suffices.
 static void lower_versions(struct mega_choosing *c, bool *stuck)
 {
   struct mega_plan *p = c->p;
@@ -125,7 +127,7 @@ static int last_of_all_workers(const struct mega_plan *p)
 
 // Adds waits for reuse: each layer of such an operator waits for all tiles of the same operator in the previous layer, and of the operators after it
 // there. No worker is then more than one layer ahead of another. The waits are kept only if every activation fits into the permitted versions.
-static int keep_together(struct mega_choosing *c, bool *stuck, struct err *e)
+static int order_layers(struct mega_choosing *c, bool *stuck, struct err *e)
 {
   struct mega_plan *p = c->p;
   int first = last_of_all_workers(p), tensor = 0, before = -1, nevents = p->nevents, nwaits = p->nwaits;
@@ -137,22 +139,23 @@ static int keep_together(struct mega_choosing *c, bool *stuck, struct err *e)
   for (int n = first; n < p->nnodes; n++)
     if (p->node[n].op == p->node[first].op) {
       for (int other = before; other < p->nnodes && p->node[other].layer == p->node[before].layer && mega_op_of(p, other)->repeat > 1; other++)
-        add_pair(c, n, other, tensor);
+        add_wait(c, n, other, tensor);
       before = n;
     }
   sort_waits(p);
-  TRY(prepare(c, e));
+  TRY(renew_clocks(c, e));
   bool still[MEGA_MOST_TENSORS] = {0}, any = false;
   lower_versions(c, still);
   for (int t = 0; t < p->m->ntensors; t++) any |= still[t];
   if (!any) return OK;
   memcpy(p->wait, waits, sizeof *waits * (size_t)nwaits);
   p->nevents = nevents, p->nwaits = nwaits;
-  TRY(prepare(c, e));
+  TRY(renew_clocks(c, e));
   return lower_versions(c, stuck), OK;
 }
 
-static int too_many(const struct mega_plan *p, struct err *e)
+// Checks that no tensor has more versions in the text than a step has writes of it.
+static int check_versions(const struct mega_plan *p, struct err *e)
 {
   for (int t = 0; t < p->m->ntensors; t++) {
     const struct mega_tensor *x = &p->m->tensor[t];
@@ -165,9 +168,9 @@ static int too_many(const struct mega_plan *p, struct err *e)
 // ---- pipelines that run too far ahead ----
 
 // Adds waits of the producer for the writers of state in the previous step, before it copies that state.
-static int hold_back(struct mega_choosing *c, struct err *e)
+static int add_stream_waits(struct mega_choosing *c, struct err *e)
 {
-  TRY(prepare(c, e));
+  TRY(renew_clocks(c, e));
   c->v.ahead = NEWS(c->v.mem, bool, c->p->nnodes);
   mega_streams_make(&c->v);
   TRY(mega_prove_fence(&c->v, e));
@@ -181,11 +184,11 @@ int mega_versions_choose(struct arena *mem, struct mega_plan *p, struct err *e)
   struct arena own = {0};
   struct mega_choosing c = {.mem = mem, .p = p, .v = {.mem = &own}};
   bool stuck[MEGA_MOST_TENSORS] = {0};
-  int status = too_many(p, e);
+  int status = check_versions(p, e);
   sort_waits(p);
   if (status == OK && !mega_waits_prune(mem, p)) status = err_set(e, ERR_MEMORY, NOWHERE, "no memory for the clocks of %d workers", p->m->workers);
-  if (status == OK) status = prepare(&c, e);
-  if (status == OK) lower_versions(&c, stuck), status = keep_together(&c, stuck, e);
+  if (status == OK) status = renew_clocks(&c, e);
+  if (status == OK) lower_versions(&c, stuck), status = order_layers(&c, stuck, e);
   for (int t = 0; t < p->m->ntensors && status == OK; t++) {
     struct mega_overwritten x;
     if (!p->held[t].nwrites || (p->m->tensor[t].versions && p->m->tensor[t].kind == MEGA_ACTIVATION)) continue;
@@ -194,17 +197,17 @@ int mega_versions_choose(struct arena *mem, struct mega_plan *p, struct err *e)
         status = add_remote_reuse(&c, &x, t, e);
       else
         add_reuse(&c, x.writer, x.other, t);
-      if (status == OK) status = prepare(&c, e);
+      if (status == OK) status = renew_clocks(&c, e);
     }
   }
-  if (status == OK) status = hold_back(&c, e);
+  if (status == OK) status = add_stream_waits(&c, e);
   arena_close(&own);
   return status;
 }
 
 // ---- events that the text names ----
 
-static bool stated(const struct mega_plan *p, int op, const struct mega_after *a, const struct mega_wait *x)
+static bool is_derived(const struct mega_plan *p, int op, const struct mega_after *a, const struct mega_wait *x)
 {
   const struct mega_event *ev = &p->event[x->event];
   const struct mega_node *from = &p->node[ev->node], *to = &p->node[x->node];
@@ -213,7 +216,7 @@ static bool stated(const struct mega_plan *p, int op, const struct mega_after *a
          (a->kind < 0 || a->kind == (int)ev->kind);
 }
 
-static bool implied(const struct mega_plan *p, int op, const struct mega_after *a)
+static bool is_implied(const struct mega_plan *p, int op, const struct mega_after *a)
 {
   for (int i = 0; i < p->nimplied; i++) {
     const struct mega_implied *x = &p->implied[i];
@@ -227,8 +230,8 @@ int mega_after_check(const struct mega_plan *p, struct err *e)
   for (int o = 0; o < p->m->nops; o++)
     for (int k = 0; k < p->m->op[o].nafter; k++) {
       const struct mega_after *a = &p->m->op[o].after[k];
-      bool found = implied(p, o, a);
-      for (int i = 0; i < p->nwaits && !found; i++) found = p->node[p->wait[i].node].op == o && stated(p, o, a, &p->wait[i]);
+      bool found = is_implied(p, o, a);
+      for (int i = 0; i < p->nwaits && !found; i++) found = p->node[p->wait[i].node].op == o && is_derived(p, o, a, &p->wait[i]);
       if (found) continue;
       err_set(e, ERR_MEGA, a->at, "operator %.40s does not wait for %.40s%s%s: no such event is derived", p->m->op[o].name, a->op,
               a->kind < 0 ? "" : " by a ", a->kind < 0 ? "" : mega_signals[a->kind].name);

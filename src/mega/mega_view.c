@@ -1,4 +1,4 @@
-// Questions about a plan.
+// Queries of a plan.
 #include "mega/mega.h"
 
 int mega_read_write(const struct mega_plan *p, int node, int tensor, int *back)
@@ -8,6 +8,16 @@ int mega_read_write(const struct mega_plan *p, int node, int tensor, int *back)
   while (at >= 0 && h->write[at] >= node) at--;
   *back = at < 0 && h->nwrites;
   return at < 0 ? h->nwrites - 1 : at;
+}
+
+int *mega_first_waits(struct arena *mem, const struct mega_plan *p)
+{
+  int *first = NEWS(mem, int, p->nnodes + 1), at = 0;
+  for (int n = 0; n <= p->nnodes; n++) {
+    while (at < p->nwaits && p->wait[at].node < n) at++;
+    first[n] = at;
+  }
+  return first;
 }
 
 void mega_node_name(const struct mega_plan *p, int node, char out[80])

@@ -1,11 +1,11 @@
-// Waits, publications and the watchdog. Every wait reads the clock. The first wait that exceeds the deadline stops all threads. Each thread then
-// notes the wait in which it was. The record is the note of the earliest task, because the others depend on it.
+// Waits, publications and the watchdog. The first wait that exceeds the deadline stops all threads. Each thread then notes the wait in which it was.
+// The record is the note of the earliest task, because the others depend on it.
 #include "mega/mega_threads.h"
 
 #include <sched.h>
 #include <string.h>
 
-enum { LOOKS = 256 }; // reads of a word between two reads of the clock
+enum { POLLS = 256 }; // reads of a word between two reads of the clock
 
 bool mega_stopped(const struct mega_running *r) { return atomic_load_explicit(&r->stop, memory_order_relaxed); }
 
@@ -39,15 +39,15 @@ PRINTF(3, 4) static void note(struct mega_thread *t, bool late, const char *fmt,
 
 struct mega_watch {
   double since;
-  int looks;
+  int polls;
 };
 
 // Called between two reads of a word. False: the run ends, or this wait exceeds the deadline.
-static bool patient(struct mega_thread *t, struct mega_watch *w, bool *late)
+static bool keep_waiting(struct mega_thread *t, struct mega_watch *w, bool *late)
 {
   *late = false;
   if (mega_stopped(t->run)) return false;
-  if (++w->looks % LOOKS) return true;
+  if (++w->polls % POLLS) return true;
   sched_yield();
   double now = now_seconds();
   if (!w->since) w->since = now;
@@ -70,7 +70,7 @@ static bool wait_one(struct mega_thread *t, const struct mega_wait *x, _Atomic u
   for (;;) {
     uint32_t seen = atomic_load_explicit(word, order);
     if ((int32_t)(seen - wanted) >= 0) return true;
-    if (patient(t, &w, &late)) continue;
+    if (keep_waiting(t, &w, &late)) continue;
     return note_event(t, late, x, seen, wanted), false;
   }
 }
@@ -87,6 +87,16 @@ bool mega_wait_event(struct mega_thread *t, const struct mega_wait *x)
   return true;
 }
 
+bool mega_wait_tile(struct mega_thread *t)
+{
+  const struct mega_running *r = t->run;
+  for (int i = r->first_wait[t->node]; i < r->first_wait[t->node + 1]; i++) {
+    const struct mega_wait *x = &r->p->wait[i];
+    if (x->stream == t->producer && x->lo <= t->tile && t->tile < x->hi && !mega_wait_event(t, x)) return false;
+  }
+  return true;
+}
+
 bool mega_wait_ring(struct mega_thread *t, int64_t until)
 {
   struct mega_ring *ring = &t->run->ring[t->worker];
@@ -96,7 +106,7 @@ bool mega_wait_ring(struct mega_thread *t, int64_t until)
   for (;;) {
     int64_t seen = atomic_load_explicit(word, memory_order_acquire);
     if (seen >= until) return true;
-    if (patient(t, &w, &late)) continue;
+    if (keep_waiting(t, &w, &late)) continue;
     note(t, late, "a %s stage: saw %lld, wanted %lld", t->producer ? "free" : "full", (long long)seen, (long long)until);
     return false;
   }
@@ -110,7 +120,7 @@ bool mega_meet_ranks(struct mega_thread *t, bool end)
   if (t->worker || w->n < 2) return true;
   for (struct mega_watch watch = {0}; end && atomic_load(&r->done) < r->p->m->workers;) {
     bool late = false;
-    if (patient(t, &watch, &late)) continue;
+    if (keep_waiting(t, &watch, &late)) continue;
     note(t, late, "the other workers");
     return false;
   }
@@ -120,7 +130,7 @@ bool mega_meet_ranks(struct mega_thread *t, bool end)
     struct mega_watch watch = {0};
     bool late = false;
     while (k != r->rank && atomic_load_explicit(&r->met[(end ? w->n : 0) + k].value, memory_order_acquire) != epoch) {
-      if (patient(t, &watch, &late)) continue;
+      if (keep_waiting(t, &watch, &late)) continue;
       note(t, late, "the %s of rank %d", end ? "end" : "beginning", k);
       return false;
     }
@@ -128,7 +138,7 @@ bool mega_meet_ranks(struct mega_thread *t, bool end)
   return true;
 }
 
-static void rewritten(struct mega_thread *t, const struct mega_tensor *of, uint32_t is, uint32_t epoch)
+static void report_rewritten(struct mega_thread *t, const struct mega_tensor *of, uint32_t is, uint32_t epoch)
 {
   char name[80];
   mega_node_name(t->run->p, t->node, name);
@@ -144,8 +154,8 @@ bool mega_wait_word(struct mega_thread *t, _Atomic uint64_t *word, uint32_t epoc
     uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
     uint32_t is = (uint32_t)(seen >> 32), bits = (uint32_t)seen;
     if (is == epoch) return memcpy(out, &bits, sizeof bits), true;
-    if ((int32_t)(is - epoch) > 0) return rewritten(t, of, is, epoch), false;
-    if (patient(t, &w, &late)) continue;
+    if ((int32_t)(is - epoch) > 0) return report_rewritten(t, of, is, epoch), false;
+    if (keep_waiting(t, &w, &late)) continue;
     note(t, late, "a word of %s: saw epoch %u, wanted %u", of->name, is, epoch);
     return false;
   }

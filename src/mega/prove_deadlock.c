@@ -1,5 +1,5 @@
-// Freedom from deadlock for any timing: the graph of waits has no cycle. A task has three moments: its pieces have arrived, its waits are over, it
-// has ended. Arcs come from events, from the order of tasks of a worker, from the order of its pipeline, and from stages that must become free.
+// Checks that there is no deadlock for any timing: the graph of waits has no cycle. A task has three moments: its pieces have arrived, its waits have
+// ended, the task has ended. Arcs come from events, the order of a worker's tasks, the order of its pipeline, and stages that must become free.
 #include "mega/mega_prove.h"
 
 #include <string.h>
@@ -69,7 +69,8 @@ static void worker_arcs(struct mega_waiting *g, int w)
 
 // ---- cycles ----
 
-static void peel(struct mega_waiting *g)
+// Removes all vertices that wait for no remaining vertex, as a topological sort does. Cycles remain.
+static void remove_ready(struct mega_waiting *g)
 {
   int *ready = NEWS(g->v->mem, int, g->n), n = 0;
   for (int i = 0; i < g->n; i++)
@@ -95,7 +96,7 @@ static void name_vertex(const struct mega_waiting *g, int x, int tasks, struct s
 }
 
 // Reports a cycle. Follows predecessors among the remaining vertices until one repeats.
-static void report(struct mega_waiting *g, int tasks)
+static void report_cycle(struct mega_waiting *g, int tasks)
 {
   int *before = NEWS(g->v->mem, int, g->n), *seen = NEWS(g->v->mem, int, g->n), at = -1, length = 0;
   struct str text = {0};
@@ -130,8 +131,8 @@ int mega_prove_deadlock(struct mega_proving *v, struct err *e)
   for (int i = 0; i < MEGA_STEPS * p->nevents; i++) hub[i] = tasks + i;
   event_arcs(&g, hub);
   for (int w = 0; w < p->m->workers; w++) worker_arcs(&g, w);
-  peel(&g);
-  report(&g, tasks);
+  remove_ready(&g);
+  report_cycle(&g, tasks);
   v->out->looked[MEGA_CHECK_DEADLOCK] = g.narcs;
   return OK;
 }

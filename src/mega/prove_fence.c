@@ -1,5 +1,5 @@
-// The pipeline and state: the pipeline copies pages that threads wrote, ahead of the tile that needs them. A copy begins as soon as a stage is free.
-// So the task that freed the stage must know of the write, and a proxy fence must lie between. Pieces of a cache that requests share are not counted,
+// Checks that the pipeline copies state only after threads have written it, with a proxy fence between. A copy begins as soon as a stage is free. So
+// the task that freed the stage must be ordered after the write, and must have a fence. Pieces of a cache that requests share are not counted,
 // because there may be none. The pipeline is then as far ahead as it can ever be.
 #include "mega/mega_prove.h"
 
@@ -8,7 +8,7 @@ struct mega_fencing {
   int worker, instance, tile, tensor;
   int freed;                        // instance whose task frees the stage; -1: the stage is initially empty
   struct mega_touches *writes;      // by tensor
-  const struct mega_touch *ordered; // a write that only lacks the fence
+  const struct mega_touch *ordered; // a write that is ordered before the copy, but without the fence
 };
 
 static bool known_at(const struct mega_fencing *f, int instance, const struct mega_touch *t)
@@ -18,7 +18,7 @@ static bool known_at(const struct mega_fencing *f, int instance, const struct me
   return mega_over(mega_begun(&f->v->clocks, instance, f->worker)->of[MEGA_ALL], t->worker, t->instance);
 }
 
-// Whether the producer itself waited for the write, which is followed by its own fence.
+// Whether the producer itself waits for the write. It has a fence of its own after the wait.
 static bool awaited(const struct mega_fencing *f, const struct mega_touch *t)
 {
   const struct mega_clocks *c = &f->v->clocks;

@@ -1,5 +1,5 @@
-// Order: each element that a tile reads was written before, according to the clock of the tile after its waits. Tagged words carry their own order. A
-// pipeline requests weights that data choose only after its producer has waited for these data.
+// Checks that each element is written before a tile reads it, by the clock of the tile after its waits. A tile that polls tagged words needs no
+// clock. A pipeline requests weights that data select only after its producer has waited for these data.
 #include "mega/mega_prove.h"
 
 #include <string.h>
@@ -96,7 +96,7 @@ static void check_whole(struct mega_ordering *o, const struct mega_box *b)
   for (int i = 0; i < s->nspans; i++) check_source(o, &s->span[i], write, back);
 }
 
-// ---- data that choose the weights of a pipeline ----
+// ---- data that select the weights of a pipeline ----
 
 // Whether the producer waits for these tiles before it requests the tile's pieces. It polls their words, or an event orders them.
 static bool producer_waited(const struct mega_ordering *o, const struct mega_span *s, int writer, int back)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static void inside(struct mega_proving *v, int node, int tile, const struct mega_tensor *t, const struct mega_box *b)
+static void check_bounds(struct mega_proving *v, int node, int tile, const struct mega_tensor *t, const struct mega_box *b)
 {
   for (int d = 0; d < t->rank; d++)
     if (b->lo[d] < 0 || b->hi[d] > t->dim[d] || b->lo[d] > b->hi[d])
@@ -53,7 +53,7 @@ static int paint_node(struct mega_painting *g, int tensor)
       r.n = 0;
       mega_region(g->v->mem, p->m, op, a, p->node[g->node].layer, g->tile, 1, &r);
       for (int i = 0; i < r.n; i++) {
-        inside(g->v, g->node, g->tile, g->t, &r.box[i]);
+        check_bounds(g->v, g->node, g->tile, g->t, &r.box[i]);
         if (!g->v->out->nfaults) paint(g, &r.box[i], 0, 0);
       }
     }
@@ -145,7 +145,7 @@ static void state_node(struct mega_proving *v, struct mega_states *s, int instan
         mega_region(v->mem, p->m, op, a, p->node[node].layer, t, step, &r);
         for (int i = 0; i < r.n; i++) {
           struct mega_touch touch = {r.box[i], instance, -1, t};
-          inside(v, node, t, &p->m->tensor[tensor], &r.box[i]);
+          check_bounds(v, node, t, &p->m->tensor[tensor], &r.box[i]);
           v->out->looked[MEGA_CHECK_REGIONS]++;
           (writes ? write_state : read_state)(v, &s[tensor], tensor, &touch);
         }
@@ -166,7 +166,7 @@ static void read_bounds(struct mega_proving *v, int node)
       if (x->kind == MEGA_STATE) continue;
       r.n = 0;
       mega_region(v->mem, p->m, op, a, p->node[node].layer, t, 1, &r);
-      for (int i = 0; i < r.n; i++) inside(v, node, t, x, &r.box[i]);
+      for (int i = 0; i < r.n; i++) check_bounds(v, node, t, x, &r.box[i]);
       v->out->looked[MEGA_CHECK_REGIONS] += r.n;
     }
 }

@@ -1,4 +1,4 @@
-// Reuse: before a tile overwrites elements, all readers have read them and the previous writer has ended. Tagged data need a chain of events of which
+// Checks that all readers have read elements, and their writer has ended, before a tile overwrites them. Tagged data need a chain of events of which
 // one has release and acquire semantics. Other data need a chain in which every event has them.
 #include "mega/mega_prove.h"
 
@@ -36,11 +36,11 @@ static void fault(struct mega_reusing *u, const char *what, int node, int tile, 
 }
 
 // Whether the check may stop: the choice of versions needs only one fault.
-static bool enough(const struct mega_reusing *u) { return u->only >= 0 && u->v->out->nfaults; }
+static bool may_stop(const struct mega_reusing *u) { return u->only >= 0 && u->v->out->nfaults; }
 
 // ---- versions ----
 
-// Tiles of another worker whose access intersects the box, unless the task is known to have ended.
+// Reports the first tile of a task whose access intersects the box, unless the task is known to have ended.
 static void check_task(struct mega_reusing *u, int instance, int access, int worker)
 {
   const struct mega_plan *p = u->v->p;
@@ -61,7 +61,7 @@ static void check_task(struct mega_reusing *u, int instance, int access, int wor
   }
 }
 
-// Readers, on another rank, of the slot that this rank writes there.
+// Reports a tile on another rank that reads the slot which this rank writes there.
 static void check_remote(struct mega_reusing *u, int instance, int access, int worker)
 {
   const struct mega_plan *p = u->v->p;
@@ -112,8 +112,8 @@ static void check_epoch(struct mega_reusing *u, int64_t epoch)
       const struct mega_user *x = &l->at[k];
       const int i = step * p->nnodes + x->node;
       if ((int64_t)(step - x->back) * p->held[u->tensor].nwrites + x->write != epoch || i > u->instance) continue;
-      for (int w = 0; w < p->m->workers && !enough(u); w++) check_task(u, i, x->access, w);
-      for (int w = 0; w < p->m->workers && !enough(u) && remote && !mega_op_of(p, x->node)->spec.access[x->access].out; w++)
+      for (int w = 0; w < p->m->workers && !may_stop(u); w++) check_task(u, i, x->access, w);
+      for (int w = 0; w < p->m->workers && !may_stop(u) && remote && !mega_op_of(p, x->node)->spec.access[x->access].out; w++)
         check_remote(u, i, x->access, w);
     }
 }
@@ -131,7 +131,7 @@ static void check_version(struct mega_reusing *u)
 
 // ---- state ----
 
-static bool over(void *arg, const struct mega_touch *t)
+static bool has_ended(void *arg, const struct mega_touch *t)
 {
   const struct mega_reusing *u = arg;
   return t->instance >= u->instance || t->worker == u->worker || mega_over(u->known.of[MEGA_ALL], t->worker, t->instance);
@@ -140,8 +140,8 @@ static bool over(void *arg, const struct mega_touch *t)
 static void check_state(struct mega_reusing *u)
 {
   int rank = u->v->p->m->tensor[u->tensor].rank, n = u->v->p->nnodes;
-  const struct mega_touch *r = mega_touch_find(&u->reads[u->tensor], rank, u->box, over, u);
-  const struct mega_touch *w = mega_touch_find(&u->writes[u->tensor], rank, u->box, over, u);
+  const struct mega_touch *r = mega_touch_find(&u->reads[u->tensor], rank, u->box, has_ended, u);
+  const struct mega_touch *w = mega_touch_find(&u->writes[u->tensor], rank, u->box, has_ended, u);
   u->v->out->looked[MEGA_CHECK_REUSE]++;
   if (r) fault(u, "reads", r->instance % n, r->tile, false);
   if (w) fault(u, "writes", w->instance % n, w->tile, false);
@@ -175,7 +175,7 @@ static bool concerns(const struct mega_reusing *u, const struct mega_op *op)
   return false;
 }
 
-static void sweep(struct mega_reusing *u)
+static void check_node(struct mega_reusing *u)
 {
   const struct mega_plan *p = u->v->p;
   const struct mega_op *op = mega_op_of(p, u->node);
@@ -183,14 +183,14 @@ static void sweep(struct mega_reusing *u)
   for (u->worker = 0; u->worker < p->m->workers; u->worker++) {
     struct mega_span s = mega_share(p, u->node, u->worker);
     mega_clock_start(&u->v->clocks, u->instance, u->worker, &u->known);
-    for (u->tile = s.lo; u->tile < s.hi && !enough(u); u->tile++) {
+    for (u->tile = s.lo; u->tile < s.hi && !may_stop(u); u->tile++) {
       mega_clock_tile(&u->v->clocks, u->instance, u->worker, u->tile, &u->known);
       for (int a = 0; a < op->spec.naccess; a++) check_access(u, a, &r);
     }
   }
 }
 
-static void sweep_all(struct mega_reusing *u)
+static void check_all(struct mega_reusing *u)
 {
   const struct mega_plan *p = u->v->p;
   u->known = mega_known_new(u->v->mem, p);
@@ -198,7 +198,7 @@ static void sweep_all(struct mega_reusing *u)
   u->reads = NEWS(u->v->mem, struct mega_touches, p->m->ntensors), u->writes = NEWS(u->v->mem, struct mega_touches, p->m->ntensors);
   for (u->instance = 0; u->instance < MEGA_STEPS * p->nnodes; u->instance++) {
     u->node = u->instance % p->nnodes;
-    if (!enough(u) && concerns(u, mega_op_of(p, u->node))) sweep(u);
+    if (!may_stop(u) && concerns(u, mega_op_of(p, u->node))) check_node(u);
   }
 }
 
@@ -206,7 +206,7 @@ int mega_prove_reuse(struct mega_proving *v, struct err *e)
 {
   struct mega_reusing u = {.v = v, .only = -1};
   (void)e;
-  sweep_all(&u);
+  check_all(&u);
   return OK;
 }
 
@@ -214,7 +214,7 @@ bool mega_reuse_find(struct mega_proving *v, int tensor, struct mega_overwritten
 {
   struct mega_reusing u = {.v = v, .only = tensor};
   v->out->nfaults = 0;
-  sweep_all(&u);
+  check_all(&u);
   *first = u.first;
   return !v->out->nfaults;
 }

@@ -1,7 +1,7 @@
 // Checks that nodes follow the model's order, that the pipeline is filled for each of them, and that exactly one worker runs each work tile.
 #include "mega/mega_prove.h"
 
-static void pipeline_has_all(struct mega_proving *v)
+static void check_pipeline(struct mega_proving *v)
 {
   const struct mega_plan *p = v->p;
   bool *has = NEWS(v->mem, bool, p->nnodes);
@@ -24,7 +24,7 @@ int mega_prove_schedule(struct mega_proving *v, struct err *e)
     return mega_fault_add(p, v->out, MEGA_CHECK_SCHEDULE, -1, -1, -1, "a step has %d nodes, but the plan has %d", mega_nodes_make(p->m, NULL),
                           p->nnodes),
            OK;
-  pipeline_has_all(v);
+  check_pipeline(v);
   for (int n = 0; n < p->nnodes; n++) {
     if (p->node[n].op != wanted[n].op || p->node[n].layer != wanted[n].layer)
       mega_fault_add(p, v->out, MEGA_CHECK_SCHEDULE, n, -1, -1, "is in the place of %s[%d] of the sequential program", p->m->op[wanted[n].op].name,

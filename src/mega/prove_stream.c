@@ -1,6 +1,7 @@
-// The pipeline of a worker: pieces in the order in which the producer copies them. Each piece takes a stage. There are `stages` stages.
+// The pieces of a worker's pipeline, in the order in which the producer copies them. Piece i takes stage i % stages.
 #include "mega/mega_prove.h"
 
+// least: without pieces of a cache that requests share.
 static int64_t pieces_of_tile(struct mega_proving *v, int node, int tile, int step, bool least, struct mega_region *r)
 {
   const struct mega_plan *p = v->p;

@@ -1,9 +1,9 @@
-// Checks that tagged words are never torn, and that no step writes data that are loaded as constant.
+// Checks that tagged words are never torn, that tensors have no more versions than writes, and that no step writes data that are loaded as constant.
 #include "mega/mega_prove.h"
 
-enum { EPOCH_BYTES = 4, WORD_SURE = 8, WORD_LARGE = 16 };
+enum { EPOCH_BYTES = 4, WORD_SURE = 8, WORD_LARGE = 16 }; // bytes; a target may tear a word of 16, but none tears a word of 8
 
-// Elements of a row are packed into words, and each group of elements begins a new word. So tiles must begin and end between words.
+// Elements of a row are packed into words, and each group of elements begins a new word. Checks that tiles begin and end between words.
 static void tiles_keep_words(struct mega_proving *v, int tensor, int per_word)
 {
   const struct mega_plan *p = v->p;

@@ -1,11 +1,11 @@
-// Checks the conditions under which a proof for one rank and any other rank covers a world. All ranks run the same plan and write their slots on
-// every rank. So the checks of order and reuse distinguish only a rank itself and another rank.
+// Checks that all ranks are alike: each writes its slots on every rank, adds slots in the same order, and signals its begin, end and faults to all.
+// The checks of order and reuse rely on this, because they distinguish only a rank itself and any other rank.
 #include "mega/mega_prove.h"
 
 #define FAULT(node, ...) mega_fault_add(v->p, v->out, MEGA_CHECK_WORLD, node, -1, -1, __VA_ARGS__)
 
 // Checks that every table of the plan has an entry from rank a to rank b.
-static void reaches(struct mega_proving *v, int a, int b)
+static void check_pair(struct mega_proving *v, int a, int b)
 {
   const struct mega_world *w = &v->p->world;
   v->out->looked[MEGA_CHECK_WORLD]++;
@@ -16,7 +16,7 @@ static void reaches(struct mega_proving *v, int a, int b)
 }
 
 // Each slot is added once, in the same order on every rank. So results have the same bits.
-static void one_order(struct mega_proving *v, int rank)
+static void check_order(struct mega_proving *v, int rank)
 {
   const struct mega_world *w = &v->p->world;
   int times[MEGA_MOST_WORLD] = {0};
@@ -40,8 +40,8 @@ static bool awaited(const struct mega_plan *p, int tensor, int node, int tile)
   return false;
 }
 
-// A rank that has run a step has received all words that others wrote to it. So none is in flight when it ends.
-static void all_arrives(struct mega_proving *v, int tensor)
+// Checks that each tile of a shared tensor is awaited. Then a rank that has run a step has received all words, and none is in flight when it ends.
+static void check_awaited(struct mega_proving *v, int tensor)
 {
   const struct mega_plan *p = v->p;
   const struct mega_held *h = &p->held[tensor];
@@ -58,10 +58,10 @@ int mega_prove_world(struct mega_proving *v, struct err *e)
   (void)e;
   if (p->world.n != p->m->world) FAULT(-1, "the plan is of %d ranks, and the model of %d", p->world.n, p->m->world);
   for (int a = 0; a < p->world.n && p->m->world > 1; a++) {
-    for (int b = 0; b < p->world.n; b++) reaches(v, a, b);
-    one_order(v, a);
+    for (int b = 0; b < p->world.n; b++) check_pair(v, a, b);
+    check_order(v, a);
   }
   for (int t = 0; t < p->m->ntensors && p->m->world > 1; t++)
-    if (p->m->tensor[t].shared) all_arrives(v, t);
+    if (p->m->tensor[t].shared) check_awaited(v, t);
   return OK;
 }
