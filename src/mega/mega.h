@@ -396,7 +396,6 @@ static inline const struct mega_known *mega_begun(const struct mega_clocks *c, i
 void mega_clock_start(const struct mega_clocks *c, int instance, int worker, struct mega_known *k);
 void mega_clock_tile(const struct mega_clocks *c, int instance, int worker, int tile, struct mega_known *k);
 struct mega_known mega_known_new(struct arena *mem, const struct mega_plan *p);
-static inline int mega_clock_size(const struct mega_plan *p) { return p->m->workers * (p->m->world > 1 ? 2 : 1); }
 // Drops waits for events that order memory if other waits already order all that they cover.
 bool mega_waits_prune(struct arena *mem, struct mega_plan *p); // false: out of memory
 

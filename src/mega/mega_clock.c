@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Numbers of a clock: one for each worker of this rank and, in a world, one for each worker of any other rank.
+static int clock_size(const struct mega_plan *p) { return p->m->workers * (p->m->world > 1 ? 2 : 1); }
+
 static void join(uint32_t *restrict to, const uint32_t *restrict from, int n)
 {
   for (int i = 0; i < n; i++) to[i] = MAX(to[i], from[i]);
@@ -13,7 +16,7 @@ static void join(uint32_t *restrict to, const uint32_t *restrict from, int n)
 struct mega_known mega_known_new(struct arena *mem, const struct mega_plan *p)
 {
   struct mega_known k;
-  for (int o = 0; o < MEGA_ORDERS; o++) k.of[o] = NEWS(mem, uint32_t, mega_clock_size(p));
+  for (int o = 0; o < MEGA_ORDERS; o++) k.of[o] = NEWS(mem, uint32_t, clock_size(p));
   return k;
 }
 
@@ -21,7 +24,7 @@ struct mega_known mega_known_new(struct arena *mem, const struct mega_plan *p)
 static void join_ranks(const struct mega_clocks *c, uint32_t *to, const uint32_t *from, int ranks)
 {
   int n = c->p->m->workers;
-  join(to, from, mega_clock_size(c->p));
+  join(to, from, clock_size(c->p));
   if (ranks > 1) join(to, from + n, n), join(to + n, from, n);
 }
 
@@ -35,12 +38,12 @@ static void join_event(const struct mega_clocks *c, const struct mega_wait *x, i
   const bool orders = mega_event_orders(ev);
   join_ranks(c, k->of[MEGA_CHAIN], j->of[MEGA_CHAIN], ev->ranks);
   join_ranks(c, k->of[MEGA_SOME], j->of[orders ? MEGA_CHAIN : MEGA_SOME], ev->ranks);
-  if (orders) join(k->of[MEGA_ALL], j->of[MEGA_ALL], mega_clock_size(c->p));
+  if (orders) join(k->of[MEGA_ALL], j->of[MEGA_ALL], clock_size(c->p));
 }
 
 void mega_clock_start(const struct mega_clocks *c, int instance, int worker, struct mega_known *k)
 {
-  size_t bytes = sizeof(uint32_t) * (size_t)mega_clock_size(c->p);
+  size_t bytes = sizeof(uint32_t) * (size_t)clock_size(c->p);
   for (int o = 0; o < MEGA_ORDERS; o++) {
     if (instance)
       memcpy(k->of[o], mega_begun(c, instance - 1, worker)->of[o], bytes);
@@ -71,7 +74,7 @@ static void publish(struct mega_clocks *c, int step, int node)
     if (ev->node != node) continue;
     for (int w = 0; w < n; w++) {
       if (!mega_shared_tiles(ev, mega_share(p, node, w))) continue;
-      for (int o = 0; o < MEGA_ORDERS; o++) join(j->of[o], mega_begun(c, instance, w)->of[o], mega_clock_size(p));
+      for (int o = 0; o < MEGA_ORDERS; o++) join(j->of[o], mega_begun(c, instance, w)->of[o], clock_size(p));
       j->of[MEGA_ALL][w] = j->of[MEGA_CHAIN][w] = (uint32_t)instance + 1;
     }
   }
@@ -96,7 +99,7 @@ static void run_node(struct mega_clocks *c, int step, int node)
 static bool allocate(struct arena *mem, const struct mega_plan *p, struct mega_clocks *c)
 {
   size_t n = (size_t)p->m->workers, tasks = (size_t)MEGA_STEPS * (size_t)p->nnodes * n, events = (size_t)MEGA_STEPS * (size_t)MAX(p->nevents, 1);
-  size_t size = (size_t)mega_clock_size(p);
+  size_t size = (size_t)clock_size(p);
   uint32_t *numbers = arena_try(mem, sizeof *numbers * MEGA_ORDERS * size * (tasks + events));
   *c = (struct mega_clocks){
       .p = p, .steps = MEGA_STEPS, .begun = arena_try(mem, sizeof *c->begun * tasks), .event = arena_try(mem, sizeof *c->event * events)};

@@ -3,17 +3,14 @@
 
 #include <string.h>
 
+// Calls f(arg, first element, count) for each contiguous run of elements of a box, from dimension d on, in the order of the box. `at` is the index of
+// the dimensions before d.
 static bool runs(const struct mega_tensor *t, const struct mega_box *b, int d, int64_t at, bool (*f)(void *arg, int64_t at, int64_t n), void *arg)
 {
   if (d + 1 >= MIN(t->rank, MEGA_DIMS)) return f(arg, at * t->dim[d] + b->lo[d], b->hi[d] - b->lo[d]);
   for (int64_t i = b->lo[d]; i < b->hi[d]; i++)
     if (!runs(t, b, d + 1, at * t->dim[d] + i, f, arg)) return false;
   return true;
-}
-
-void mega_runs(const struct mega_tensor *t, const struct mega_box *b, bool (*f)(void *arg, int64_t at, int64_t n), void *arg)
-{
-  runs(t, b, 0, 0, f, arg);
 }
 
 struct mega_moving {
@@ -87,7 +84,7 @@ bool mega_gather(struct mega_thread *t, int access, const struct mega_box *b, fl
   int64_t base = m.base;
   for (int i = 0; i < mega_slots(t->run->p->m, m.tensor) && m.fine; i++) {
     if (m.tensor->shared) m.base = base + t->run->p->world.order[t->run->rank][i] * m.memory->elements;
-    mega_runs(m.tensor, b, gather_run, &m);
+    runs(m.tensor, b, 0, 0, gather_run, &m);
   }
   return m.fine;
 }
@@ -95,5 +92,5 @@ bool mega_gather(struct mega_thread *t, int access, const struct mega_box *b, fl
 void mega_scatter(struct mega_thread *t, int access, const struct mega_box *b, const float *from)
 {
   struct mega_moving m = moving_of(t, access, (float *)from);
-  mega_runs(m.tensor, b, scatter_run, &m);
+  runs(m.tensor, b, 0, 0, scatter_run, &m);
 }

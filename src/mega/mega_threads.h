@@ -55,14 +55,12 @@ struct mega_thread {
 };
 
 // ---- mega_wait.c: waits return false if the run ends ----
-bool mega_wait_event(struct mega_thread *t, const struct mega_wait *x);
 bool mega_wait_tile(struct mega_thread *t);                // the events of the thread's current tile: those of its consumer, or of its producer
 bool mega_wait_ring(struct mega_thread *t, int64_t until); // a producer waits for freed pieces, a consumer for filled ones
 bool mega_meet_ranks(struct mega_thread *t, bool end);     // the first worker signals the other ranks and waits for the signals of all
 bool mega_wait_word(struct mega_thread *t, _Atomic uint64_t *word, uint32_t epoch, const struct mega_tensor *of, float *out);
 void mega_publish(struct mega_thread *t);
 void mega_stop(struct mega_thread *t, bool hung, const char *fmt, ...) PRINTF(3, 4);
-bool mega_stopped(const struct mega_running *r);
 
 // ---- mega_pipe.c ----
 void mega_produce(struct mega_thread *t);
@@ -71,8 +69,7 @@ bool mega_finish_pieces(struct mega_thread *t, const struct mega_task *task);
 void mega_list_pieces(struct mega_thread *t, int step); // of the current tile: into t->pieces
 
 // ---- mega_move.c ----
-// Calls f(arg, first element, count) for each contiguous run of elements of a box, in the order of the box.
-void mega_runs(const struct mega_tensor *t, const struct mega_box *b, bool (*f)(void *arg, int64_t at, int64_t n), void *arg);
+// Copy the elements of a box of the access to or from a packed array. mega_gather waits for tagged words; false: the run ends.
 bool mega_gather(struct mega_thread *t, int access, const struct mega_box *b, float *to);
 void mega_scatter(struct mega_thread *t, int access, const struct mega_box *b, const float *from);
 

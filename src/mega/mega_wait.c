@@ -7,7 +7,7 @@
 
 enum { POLLS = 256 }; // reads of a word between two reads of the clock
 
-bool mega_stopped(const struct mega_running *r) { return atomic_load_explicit(&r->stop, memory_order_relaxed); }
+static bool stopped(const struct mega_running *r) { return atomic_load_explicit(&r->stop, memory_order_relaxed); }
 
 void mega_stop(struct mega_thread *t, bool hung, const char *fmt, ...)
 {
@@ -46,7 +46,7 @@ struct mega_watch {
 static bool keep_waiting(struct mega_thread *t, struct mega_watch *w, bool *late)
 {
   *late = false;
-  if (mega_stopped(t->run)) return false;
+  if (stopped(t->run)) return false;
   if (++w->polls % POLLS) return true;
   sched_yield();
   double now = now_seconds();
@@ -75,7 +75,7 @@ static bool wait_one(struct mega_thread *t, const struct mega_wait *x, _Atomic u
   }
 }
 
-bool mega_wait_event(struct mega_thread *t, const struct mega_wait *x)
+static bool wait_event(struct mega_thread *t, const struct mega_wait *x)
 {
   const struct mega_plan *p = t->run->p;
   const struct mega_event *ev = &p->event[x->event];
@@ -92,7 +92,7 @@ bool mega_wait_tile(struct mega_thread *t)
   const struct mega_running *r = t->run;
   for (int i = r->first_wait[t->node]; i < r->first_wait[t->node + 1]; i++) {
     const struct mega_wait *x = &r->p->wait[i];
-    if (x->stream == t->producer && x->lo <= t->tile && t->tile < x->hi && !mega_wait_event(t, x)) return false;
+    if (x->stream == t->producer && x->lo <= t->tile && t->tile < x->hi && !wait_event(t, x)) return false;
   }
   return true;
 }

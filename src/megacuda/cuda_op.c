@@ -1,5 +1,5 @@
-// Prints tensors and operators as C++ structures: constants, and the region of each access as functions of layer and tile. They are made from the
-// same accesses as the regions of the proof.
+// Prints tensors and operators as C++ structures: constants, and the region of each access as functions of layer and tile. Regions of the proof are
+// made from the same accesses.
 #include "megacuda/megacuda.h"
 
 #include <math.h>
@@ -69,19 +69,20 @@ static int64_t pitch_of(int bytes, int64_t width) { return (width * bytes + 15) 
 
 enum { MATRIX_COLUMNS = 32, MATRIX_K = 32 }; // most columns, and the unit of k, of products by tensor cores: mega_matrix.cuh
 struct stream {                              // weights streamed by an operator
-  int cut, slices, bytes;
-  int tiles;            // number of tiles that divide the columns
-  int experts, choices; // experts of a layer; number of experts whose weights a tile reads one after another
-  bool chosen;          // a router chooses these experts at run time
-  int along;            // threads along k of a piece
-  bool matrix;          // multiplied by tensor cores
+  int cut, slices, bytes;                    // dimension that pieces divide; products that share the input; bytes of an element
+  int tiles;                                 // number of tiles that divide the columns
+  int experts, choices;                      // experts of a layer; number of experts whose weights a tile reads one after another
+  bool chosen;                               // a router chooses these experts at run time
+  int along;                                 // threads along k of a piece
+  bool matrix;                               // multiplied by tensor cores
   int64_t k;
   struct tile_shape full, last;
   int64_t tile_bytes, last_bytes;
-  bool panel;                      // a product of many rows: mega_panel.cuh
-  int keeps, groups, slots;        // then: tiles whose sums a warp keeps; groups of warps that divide the tiles; pieces of the input at once
+  bool panel; // a product of many rows: mega_panel.cuh
+  // of a product of many rows
+  int keeps, groups, slots;        // tiles whose sums a warp keeps; groups of warps that divide the tiles; pieces of the input in memory
   int splits;                      // pieces of the input for each piece of weights
-  int64_t slot_bytes, panel_bytes; // bytes of a piece of the input; of all its shared memory in a block
+  int64_t slot_bytes, panel_bytes; // bytes of a piece of the input; bytes of all shared memory for the input
 };
 
 static int64_t bytes_of(const struct stream *s, struct tile_shape x)
@@ -105,6 +106,7 @@ enum {
   AHEAD = 512
 }; // columns of an operand; k of a panel; most columns; bytes after the last piece
 
+// Whether a product copies its input in panels: docs/mega.md has the conditions.
 static bool takes_panels(const struct mega_plan *p, const struct mega_op *op, const struct stream *s)
 {
   bool input = false, whole = s->k % PANEL_K == 0 && s->full.width % PANEL_K == 0 && s->last.width % PANEL_K == 0;
@@ -138,6 +140,7 @@ static int64_t gain_bytes(const struct mega_plan *p, const struct mega_op *op)
   return mega_elements(t) / t->dim[0] * mega_bytes(t->type);
 }
 
+// Chooses how warps divide a product of many rows, and the pieces of its input.
 static void divide_panels(const struct mega_plan *p, const struct mega_op *op, int threads, struct stream *s)
 {
   int64_t rows = p->m->rows, blocks = (rows + 7) / 8, lines = (s->slices * s->full.columns + FRAGMENT - 1) / FRAGMENT * FRAGMENT;
@@ -190,7 +193,7 @@ static bool copies_panels(struct arena *mem, const struct mega_plan *p, const st
   return false;
 }
 
-// Whether the tensor has a reader that copies it in panels or, with `panels` false, one that does not.
+// Whether the tensor has a reader that copies it in panels or, if `panels` is false, a reader that does not.
 static bool read_in(bool panels, struct arena *mem, const struct mega_plan *p, int tensor, int threads)
 {
   for (int o = 0; o < p->m->nops; o++)
@@ -203,7 +206,8 @@ static bool read_in(bool panels, struct arena *mem, const struct mega_plan *p, i
   return false;
 }
 
-bool megacuda_panel(struct arena *mem, const struct mega_plan *p, int tensor, int threads)
+// Whether the tensor is stored in panels: [k / 32][row][32] as bf16, followed by the rounding errors. Products of many rows copy it piece by piece.
+static bool in_panels(struct arena *mem, const struct mega_plan *p, int tensor, int threads)
 {
   return p->held[tensor].load == MEGA_LOAD_BULK && read_in(true, mem, p, tensor, threads);
 }
@@ -211,7 +215,7 @@ bool megacuda_panel(struct arena *mem, const struct mega_plan *p, int tensor, in
 bool megacuda_panels(struct arena *mem, const struct mega_plan *p, int threads)
 {
   for (int t = 0; t < p->m->ntensors; t++)
-    if (megacuda_panel(mem, p, t, threads)) return true;
+    if (in_panels(mem, p, t, threads)) return true;
   return false;
 }
 
@@ -235,9 +239,8 @@ int megacuda_tensor(struct arena *mem, const struct mega_plan *p, int tensor, in
   str_add(out, "  static constexpr bool TAGGED = %s;\n  static constexpr long long ELEMENTS = %lldll;\n", h->tagged ? "true" : "false",
           (long long)all);
   if (megacuda_panels(mem, p, threads)) {
-    bool panel = megacuda_panel(mem, p, tensor, threads),
-         rest = panel && (p->m->rows <= MEGACUDA_EXACT_ROWS || read_in(false, mem, p, tensor, threads));
-    str_add(out, "  static constexpr bool PANEL = %s, REST = %s; // REST: with what rounding left\n", panel ? "true" : "false",
+    bool panel = in_panels(mem, p, tensor, threads), rest = panel && (p->m->rows <= MEGACUDA_EXACT_ROWS || read_in(false, mem, p, tensor, threads));
+    str_add(out, "  static constexpr bool PANEL = %s, REST = %s; // REST: followed by the rounding errors\n", panel ? "true" : "false",
             rest ? "true" : "false");
   }
   str_add(out, "};\n");
@@ -274,8 +277,8 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
   bool ragged = s.full.columns != s.last.columns;
   str_add(out,
           "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d, ALONG = %d;\n"
-          "  static constexpr int EXPERTS = %d, CHOICES = %d, INPUT = K * CHOICES; // INPUT: k of all that a tile takes\n"
-          "  static constexpr bool CHOSEN = %s; // data decide which: each row has weights of its own\n"
+          "  static constexpr int EXPERTS = %d, CHOICES = %d, INPUT = K * CHOICES; // INPUT: k of all choices of a tile\n"
+          "  static constexpr bool CHOSEN = %s; // data select the weights: each row has weights of its own\n"
           "  static constexpr int TILE_ROWS = CHOSEN ? 1 : ROWS;\n"
           "  static constexpr bool RAGGED = %s, MATRIX = %s;\n",
           (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, s.tiles, s.along, s.experts, s.choices,
@@ -332,7 +335,7 @@ static int paged(const struct mega_plan *p, const struct mega_op *op, int access
   const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
   int64_t dim = t->dim[5], bytes = mega_bytes(t->type), lanes = dim * bytes / 16, most = p->m->stage_bytes / (2 * dim * bytes);
   if (dim * bytes % 16 || lanes > 32 || lanes & (lanes - 1))
-    return err_set(e, ERR_MEGA, op->at, "operator %.40s: a head has %lld bytes; supported are 16, 32, 64, 128, 256 and 512", op->name,
+    return err_set(e, ERR_MEGA, op->at, "operator %.40s: a head has %lld bytes; CUDA bodies support 16, 32, 64, 128, 256 and 512", op->name,
                    (long long)(dim * bytes));
   str_add(out, "  static constexpr int PAGES = %lld, FIRST_PAGE = %d, ROW_PAGES = %lld, HEADS = %lld, SLOTS = %lld, DIM = %lld, WIDTH = %lld;\n",
           (long long)t->dim[1], mega_paged(p->m, op, true), (long long)((t->dim[1] - mega_paged(p->m, op, true)) / p->m->rows), (long long)t->dim[2],
@@ -449,7 +452,7 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int thr
 
 // ---- rows of the producer ----
 
-// The gain of the norm. It is prefetched into L2 with the first weights, because it is small and all workers read it.
+// The tensor of the norm's gain, and its bytes of a layer; -1: there is none. The producer prefetches it into L2, because all workers read it.
 static int gain_of(const struct mega_plan *p, const struct mega_op *op, int64_t *bytes)
 {
   int gain = gain_access(p, op);

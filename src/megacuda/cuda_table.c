@@ -1,9 +1,10 @@
-// Prints the plan's nodes, shares, events and waits as tables. A wait or publication that is not in the plan has no row.
+// Prints the plan's nodes, shares, events and waits as tables. The kernel has no other waits or publications.
 #include "megacuda/megacuda.h"
 
 #include <string.h>
 
-// Number of the write that an access of a node reads, from the plan's waits for tagged data; 0 for a tensor that is written in place.
+// Sets *write to the number of the write that an access of a node reads or makes; 0 for a tensor that is written in place. For tagged data it is that
+// of the plan's wait.
 static int write_of(const struct mega_plan *p, int node, int access, int *write, struct err *e)
 {
   const struct mega_op *op = mega_op_of(p, node);
@@ -26,11 +27,11 @@ static int write_of(const struct mega_plan *p, int node, int access, int *write,
   return err_set(e, ERR_MEGA, op->at, "%s reads %s, but the plan has no event for it", name, p->m->tensor[tensor].name);
 }
 
-// Each iteration of a loop over layers writes a tensor equally often. So the number of a write is linear in the layer. Layer 0 is an exception: it may
-// read a write before the loop.
+// Each iteration of a loop over layers writes a tensor equally often. So the number of a write is linear in the layer. Layer 0 is an exception: it
+// may read a write before the loop.
 int megacuda_write(const struct mega_plan *p, int op, int access, struct str *out, struct err *e)
 {
-  int write[3] = {0}, layers = MAX(p->m->op[op].repeat, 1); // numbers in layers 0, 1 and 2
+  int write[3] = {0}, layers = MAX(p->m->op[op].repeat, 1); // write: numbers in layers 0, 1 and 2
   for (int n = 0; n < p->nnodes; n++) {
     int of, layer = p->node[n].layer;
     if (p->node[n].op != op) continue;

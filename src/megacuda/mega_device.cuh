@@ -1,18 +1,18 @@
 // Code that all task bodies use: the block's shared memory, waits with the watchdog, loads and stores of regions of tensors.
 
 // ---- tables of a worker, which the host makes from the plan ----
-struct alignas(4) node_row { // one task
-  unsigned short layer, lo, hi, wait, nwaits, publish;
-  unsigned char op, npublish, turn;
+struct alignas(4) node_row {                            // one task: its tiles are lo .. hi - 1
+  unsigned short layer, lo, hi, wait, nwaits, publish;  // wait, publish: the first of its rows in the other tables
+  unsigned char op, npublish, turn;                     // turn: half of S.square, alternating between the worker's tasks
 };
 struct alignas(4) wait_row {
-  unsigned short word, count, event;
-  unsigned char back, stream;
+  unsigned short word, count, event; // word: a counter or flag; count: its increment by a step
+  unsigned char back, stream;        // steps back to the event; stream: the producer waits, not the consumers
 };
 struct alignas(4) publish_row {
   unsigned short word, add; // add 0: a flag
 };
-static_assert(sizeof(node_row) == NODE_ROW && sizeof(wait_row) == WAIT_ROW && sizeof(publish_row) == PUBLISH_ROW, "as the stages leave room");
+static_assert(sizeof(node_row) == NODE_ROW && sizeof(wait_row) == WAIT_ROW && sizeof(publish_row) == PUBLISH_ROW, "sizes in megacuda.h");
 struct weights_row { // layout of an operator's packed weights; tiles 0: it has none
   long long layer_bytes, tile_bytes;
   int tiles, k;
@@ -24,7 +24,7 @@ struct weights_row { // layout of an operator's packed weights; tiles 0: it has 
   bool ragged; // the last tile is narrower, and is a group of its own
 #endif
 };
-struct seat_row { // a row that serves a request. past: positions that earlier launches wrote; before: earlier rows of the request in this step
+struct seat_row { // a row that serves a request: struct mega_seat of mega.h
   int live, moves, position, past, before;
 };
 enum stream_kind { STREAM_NOTHING, STREAM_WEIGHTS, STREAM_CACHE, STREAM_PAGES, STREAM_EXPERTS }; // data that the pipeline loads for an operator
@@ -35,7 +35,7 @@ struct fault_row {
 struct kernel_memory {
   void *tensor[TENSORS];
   const char *packed[OPS];   // weights in the order in which tiles consume them
-  const float2 *turn[OPS];   // [position][pair]: cosine, sine
+  const float2 *rotation[OPS];   // [position][pair]: cosine, sine
   const node_row *node;      // [worker][NODES]
   const wait_row *wait;      // [worker][WAITS]
   const publish_row *publish;
@@ -50,11 +50,11 @@ struct kernel_memory {
   const unsigned short *order; // attention of served rows: tile to run as the i-th; NULL: tile i
 };
 
-static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 12), "as the library fills it: src/serve/device_memory.c");
+static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 12), "the layout of src/serve/device_memory.c");
 
 PER_RANK(kernel_memory, M);
 
-GLOBAL u32 FLIGHTS = FLIGHT, CALM_FLIGHTS = CALM; // most copies in flight of a block; most of them for pieces that its consumers do not need yet
+GLOBAL u32 FLIGHTS = FLIGHT, CALM_FLIGHTS = CALM; // most copies of a block in flight; the same for pieces that its consumers do not need yet
 
 struct attend_memory {
   float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS];
@@ -62,7 +62,8 @@ struct attend_memory {
     float out[WARPS][QUERY_FLOATS];           // sums, after all warps have their queries in registers
     alignas(16) bf16 split[2 * QUERY_FLOATS]; // queries for tensor cores: mega_scores.cuh
   };
-  float now[2][HEAD_FLOATS], score[GROUP_HEADS], top[GROUP_HEADS], whole[2][GROUP_HEADS]; // now, score: this position's key and value, and scores; top: maxima over all warps; whole: maxima and divisors of a part
+  float now[2][HEAD_FLOATS], score[GROUP_HEADS]; // this position's key and value, and its scores
+  float top[GROUP_HEADS], whole[2][GROUP_HEADS]; // maxima over all warps; maxima and divisors of a part
 };
 struct alignas(128) block_memory {
   char ring[STAGES][STAGE_ROOM];
@@ -81,8 +82,9 @@ struct alignas(128) block_memory {
   publish_row publish[PUBLISHES];
   stage_barrier full[STAGES], empty[STAGES];
 #if PANELS
-  stage_barrier fed[PANEL_SLOTS], eaten[PANEL_SLOTS], open; // pieces of inputs: fed: loaded; eaten: no longer read; open: the room is free for a group of tiles
-  u32 feeds; // number of pieces of inputs so far
+  stage_barrier panel_full[PANEL_SLOTS], panel_empty[PANEL_SLOTS]; // a piece of an input is loaded; it is no longer read
+  stage_barrier panel_free;                                        // the memory of all pieces is free for a group of tiles
+  u32 feeds;                                                       // number of pieces of inputs so far
 #endif
   volatile u32 dead, traced, urgent; // urgent: 1 + the node whose pieces the consumers use; 0: the consumers wait for an input
   u32 done; // parts of publishing tasks completed in this launch
@@ -93,9 +95,9 @@ static_assert(sizeof(block_memory) <= SHARED_BYTES, "a block's memory");
 #define LANE (TID % 32)
 
 struct moment {
-  u32 step; // number of the step since the first launch
-  int n;    // node
-  int position, at;
+  u32 step;         // number of the step since the first launch
+  int n;            // node
+  int position, at; // of the row in its request; number of the step in this launch
 };
 
 // Times of a task in a trace: start; input available; sums complete; end.
@@ -105,7 +107,7 @@ DEV void mark(moment j, int phase)
   if (S.traced && TID == 0) M.trace[(WORKER * NODES + j.n) * PHASES + phase] = now_ns();
 }
 
-// await_input: the task starts to wait for its input. ready: the input is available.
+// A task calls await_input when it starts to wait for its input, and ready when the input is available.
 DEV void await_input()
 {
   if (TID == 0) S.urgent = 0;
@@ -118,11 +120,12 @@ DEV void ready(moment j)
 
 // ---- the watchdog: after the deadline a record is written, and all waits of this block return at once ----
 
-enum { LOOKS = 64 };
-const u64 GONE = ~(u64)0;
+enum { POLLS = 64 };
+const u64 STOPPED = ~(u64)0;
 
 DEV void stop_all(); // stops all ranks
 
+// Writes the block's record, unless it has one, and ends all waits.
 APART void record_fault(u32 kind, moment j, u32 which, u32 seen, u32 wanted)
 {
   u32 producer = TID >= THREADS;
@@ -133,43 +136,44 @@ APART void record_fault(u32 kind, moment j, u32 which, u32 seen, u32 wanted)
   stop_all();
 }
 
-APART u64 patience(u64 since, u32 kind, moment j, u32 which, u32 seen, u32 wanted)
+// Called while a wait lasts. Returns the time at which the wait began, or STOPPED if it must end.
+APART u64 check_deadline(u64 since, u32 kind, moment j, u32 which, u32 seen, u32 wanted)
 {
   u64 t = now_ns();
   if (!since) since = t;
-  if (kind == LATE_WORD && (int)(seen - wanted) > 0) return record_fault(REWRITTEN, j, which, seen, wanted), GONE;
+  if (kind == LATE_WORD && (int)(seen - wanted) > 0) return record_fault(REWRITTEN, j, which, seen, wanted), STOPPED;
   if (t - since <= M.deadline && !S.dead && !look(M.stop)) return since;
   record_fault(kind, j, which, seen, wanted);
-  return GONE;
+  return STOPPED;
 }
 
 DEV void wait_stage(stage_barrier *b, u32 parity, moment j, u32 piece)
 {
   u64 since = 0;
-  for (int looks = 1; !stage_passed(b, parity); looks++)
-    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_STAGE, j, 0, piece, piece + 1)) == GONE) return;
+  for (int polls = 1; !stage_passed(b, parity); polls++)
+    if ((polls % POLLS == 0 || S.dead) && (since = check_deadline(since, LATE_STAGE, j, 0, piece, piece + 1)) == STOPPED) return;
 }
 
 // Signals that this warp no longer reads the piece.
-DEV void let_go(u32 piece, int tid)
+DEV void release_stage(u32 piece, int tid)
 {
-  warp_barrier();
+  sync_warp();
   if (tid % 32 == 0) stage_arrive(&S.empty[piece % STAGES]);
 }
 
-// Waits for the words ask(0) .. ask(B - 1). All are loaded at once, and late ones again, so their latencies overlap.
+// Waits for the words ask(0) .. ask(B - 1). All are loaded at once, and words without the tag again, so their latencies overlap.
 template <int B, class ASK> DEV void await_all(ASK ask, u32 tag, moment j, u32 tensor, uint4 (&v)[B])
 {
   u64 since = 0;
 #pragma unroll
   for (int k = 0; k < B; k++) v[k] = ask(k);
 #pragma unroll 1
-  for (int looks = 1;; looks++) {
+  for (int polls = 1;; polls++) {
     u32 late = 0, seen = tag;
 #pragma unroll
     for (int k = 0; k < B; k++) late |= v[k].w ^ tag, seen = v[k].w == tag ? seen : v[k].w;
     if (!late) return;
-    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_WORD, j, tensor, seen, tag)) == GONE) return;
+    if ((polls % POLLS == 0 || S.dead) && (since = check_deadline(since, LATE_WORD, j, tensor, seen, tag)) == STOPPED) return;
 #pragma unroll
     for (int k = 0; k < B; k++)
       if (v[k].w != tag) v[k] = ask(k);
@@ -177,7 +181,7 @@ template <int B, class ASK> DEV void await_all(ASK ask, u32 tag, moment j, u32 t
 }
 template <int B, class AT> DEV void await_words(const uint4 *w, AT at, u32 tag, moment j, u32 tensor, uint4 (&v)[B])
 {
-  await_all<B>([&](int k) { return get(w + at(k)); }, tag, j, tensor, v);
+  await_all<B>([&](int k) { return load_word(w + at(k)); }, tag, j, tensor, v);
 }
 
 DEV uint4 await(const uint4 *p, u32 tag, moment j, u32 tensor)
@@ -193,10 +197,10 @@ DEV void wait_row_of(const wait_row &x, moment j)
   u32 wanted = (j.step - x.back + 1) * x.count;
   if (j.step < x.back) return;
 #pragma unroll 1
-  for (int looks = 1;; looks++) {
+  for (int polls = 1;; polls++) {
     u32 seen = acquire(&M.word[x.word * 32]);
     if ((int)(seen - wanted) >= 0) return;
-    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_EVENT, j, x.event, seen, wanted)) == GONE) return;
+    if ((polls % POLLS == 0 || S.dead) && (since = check_deadline(since, LATE_EVENT, j, x.event, seen, wanted)) == STOPPED) return;
   }
 }
 
@@ -207,7 +211,7 @@ template <class O> DEV void wait_events(moment j)
 #pragma unroll 1
   for (int i = r.wait + TID; i < r.wait + r.nwaits; i += THREADS)
     if (!S.wait[i].stream) wait_row_of(S.wait[i], j);
-  if (r.nwaits) consumers();
+  if (r.nwaits) sync_consumers();
   if (O::FENCE) fence_proxy();
 }
 
@@ -216,12 +220,12 @@ template <class O> DEV void wait_events(moment j)
 DEV void done_part(moment j)
 {
   if (!S.node[j.n].npublish) return;
-  warp_barrier();
+  sync_warp();
   if (LANE == 0) done_add(&S.done, 1);
 }
 DEV void publish(moment j) // for tasks whose successor in this block may read their writes, or overwrite their inputs
 {
-  consumers();
+  sync_consumers();
   done_part(j);
 }
 
@@ -241,18 +245,21 @@ template <class T> DEV typename T::type *plain_of(u32 epoch, int row)
 
 #if PANELS
 // A tensor in panels: [k / 32][row][32] as bf16, followed by the rounding errors in the same order.
-template <class T> DEV bf16 *panel_of(u32 epoch, int from) { return (bf16 *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)(2 * T::ELEMENTS) + from * ROWS; }
+template <class T> DEV bf16 *panel_of(u32 epoch, int from)
+{
+  return (bf16 *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)(2 * T::ELEMENTS) + from * ROWS;
+}
 template <class T> DEV bf16 *panel_at(u32 epoch, int row, int e) { return panel_of<T>(epoch, e / 32 * 32) + row * 32 + e % 32; }
 template <class T> DEV float panel_value(u32 epoch, int row, int e)
 {
   const bf16 *p = panel_at<T>(epoch, row, e);
-  return T::REST ? fresh(p) + fresh(p + T::ELEMENTS) : fresh(p);
+  return T::REST ? load_relaxed(p) + load_relaxed(p + T::ELEMENTS) : load_relaxed(p);
 }
-template <class T> DEV void keep_panel(u32 epoch, int row, int e, float v)
+template <class T> DEV void store_panel(u32 epoch, int row, int e, float v)
 {
   bf16 high, rest, *p = panel_at<T>(epoch, row, e);
-  keep_as(&high, v), keep(p, high);
-  if (T::REST) keep_as(&rest, v - wide(high)), keep(p + T::ELEMENTS, rest);
+  store_as(&high, v), store_relaxed(p, high);
+  if (T::REST) store_as(&rest, v - to_float(high)), store_relaxed(p + T::ELEMENTS, rest);
 }
 #endif
 
@@ -262,7 +269,7 @@ template <class T> DEV float untagged_at(u32 epoch, int row, int e)
 #if PANELS
   if constexpr (T::PANEL) return panel_value<T>(epoch, row, e);
 #endif
-  return fresh((const float *)plain_of<T>(epoch, row) + e);
+  return load_relaxed((const float *)plain_of<T>(epoch, row) + e);
 }
 
 // Words of a row: word i begins with element first_of(i) and has count_of(i) elements.
@@ -272,7 +279,10 @@ template <class T> DEV int count_of(int i) { return min(3, T::GROUP - i % T::GRO
 
 struct no_gain {};
 template <class G> struct gain_of {
-  static DEV float at(int layer, int k) { return constant((const typename G::tensor::type *)M.tensor[G::tensor::ID] + layer * G::tensor::ROW + k); }
+  static DEV float at(int layer, int k)
+  {
+    return constant((const typename G::tensor::type *)M.tensor[G::tensor::ID] + layer * G::tensor::ROW + k);
+  }
 };
 template <> struct gain_of<no_gain> {
   static DEV float at(int, int) { return 1; }
@@ -319,7 +329,7 @@ template <class A, class G, int MOST, class F> DEV void gather_fours(moment j, c
     float4 v[B];
 #pragma unroll
     for (int k = 0; k < B; k++)
-      if (from + k * 4 * THREADS < hi) v[k] = fresh4(p + from + k * 4 * THREADS);
+      if (from + k * 4 * THREADS < hi) v[k] = load4_relaxed(p + from + k * 4 * THREADS);
 #pragma unroll
     for (int k = 0; k < B; k++) {
       int e = from + k * 4 * THREADS;
@@ -350,7 +360,7 @@ template <class A, class G, int MOST, class F> DEV void gather(moment j, int row
       gather_fours<A, G, MOST>(j, p, lo, hi, f, thread);
     else {
 #pragma unroll 1
-      for (int e = lo + thread; e < hi; e += THREADS) f(e, fresh(p + e), gain_of<G>::at(S.node[j.n].layer, e));
+      for (int e = lo + thread; e < hi; e += THREADS) f(e, load_relaxed(p + e), gain_of<G>::at(S.node[j.n].layer, e));
     }
   }
 }
@@ -364,20 +374,20 @@ template <class A> DEV void write_unit(moment j, int row, int unit, float x, flo
   u32 epoch = epoch_of<A>(j);
   uint4 v = make_uint4(float_bits(x), float_bits(y), float_bits(z), epoch + 1);
   if constexpr (T::SLOTS > 1) return push_unit<T>(epoch, row, unit, v);
-  if (T::TAGGED) return put(words_of<T>(epoch, row) + unit, v);
+  if (T::TAGGED) return store_word(words_of<T>(epoch, row) + unit, v);
 #if PANELS
   if constexpr (T::PANEL) {
     int e = first_of<T>(unit), n = count_of<T>(unit);
-    keep_panel<T>(epoch, row, e, x);
-    if (n > 1) keep_panel<T>(epoch, row, e + 1, y);
-    if (n > 2) keep_panel<T>(epoch, row, e + 2, z);
+    store_panel<T>(epoch, row, e, x);
+    if (n > 1) store_panel<T>(epoch, row, e + 1, y);
+    if (n > 2) store_panel<T>(epoch, row, e + 2, z);
     return;
   }
 #endif
   float *p = (float *)plain_of<T>(epoch, row) + first_of<T>(unit);
-  keep(p, x);
-  if (count_of<T>(unit) > 1) keep(p + 1, y);
-  if (count_of<T>(unit) > 2) keep(p + 2, z);
+  store_relaxed(p, x);
+  if (count_of<T>(unit) > 1) store_relaxed(p + 1, y);
+  if (count_of<T>(unit) > 2) store_relaxed(p + 2, z);
 }
 
 // Writes f(element) for elements lo .. hi - 1 of a row.

@@ -1,8 +1,8 @@
 // Experts: a router's choice, and products whose weights depend on it. The pipeline loads the chosen experts' weights in the order of the
 // choices, so bodies do not need the experts' numbers. A work tile multiplies a single row.
 
-// Returns the number of scores before score e in descending order; equal scores keep their order. Two lanes share the work, and `others` is a
-// multiple of eight.
+// Returns the number of scores before score e in descending order; equal scores keep their order. Two lanes share the scores, whose number `others`
+// is a multiple of eight.
 DEV int rank_of(const float *score, int e, int others, int half)
 {
   float mine = score[e];
@@ -13,7 +13,7 @@ DEV int rank_of(const float *score, int e, int others, int half)
     rank += v.x > mine || (v.x == mine && i < e), rank += v.y > mine || (v.y == mine && i + 1 < e);
     rank += v.z > mine || (v.z == mine && i + 2 < e), rank += v.w > mine || (v.w == mine && i + 3 < e);
   }
-  return rank + across(rank, 1);
+  return rank + shuffle_xor(rank, 1);
 }
 
 // Chooses the experts with a row's largest scores, by their ranks, which are all different. A NaN counts as the smallest score.
@@ -29,22 +29,22 @@ template <class O> BODY u32 body_choose_experts(moment j, u32 taken)
     float *score = S.one, *chosen = S.merge[0];
     gather<X, no_gain, experts>(j, row, 0, experts, [&](int e, float v, float) { score[e] = v == v ? v : -INFINITY; });
     if (TID < others - experts) score[experts + TID] = -INFINITY;
-    consumers();
+    sync_consumers();
     ready(j);
 #pragma unroll 1
     for (int first = 0; first < experts; first += THREADS / 2) {
       int tid = TID, e = min(first + tid / 2, experts - 1), rank = rank_of(score, e, others, tid % 2);
       if (rank < choices && tid % 2 == 0) chosen[2 * rank] = (float)e, chosen[2 * rank + 1] = score[e];
     }
-    consumers();
+    sync_consumers();
     if (WARP == 0) {
       int c = min(LANE, choices - 1);
       float w = exp_of(chosen[2 * c + 1] - chosen[1]), sum = LANE < choices ? w : 0;
 #pragma unroll
-      for (int m = 16; m; m /= 2) sum += across(sum, m);
+      for (int m = 16; m; m /= 2) sum += shuffle_xor(sum, m);
       if (LANE < choices) write_unit<Y>(j, row, c, chosen[2 * c], ratio(w, sum), 0);
     }
-    consumers();
+    sync_consumers();
   }
   publish(j);
   return taken;
@@ -56,8 +56,8 @@ template <class X, class E> struct chosen_input {
   {
     constexpr int all = X::tensor::ROW, pairs = E::tensor::ROW;
     gather<E, no_gain, pairs>(j, row, 0, pairs, [&](int e, float v, float) { S.merge[0][e] = v; });
-    consumers();
-    gather<X, no_gain, all>(j, row, 0, all, [&](int e, float v, float) { keep_input<W>(row, e, v * S.merge[0][e / W::K * 2 + 1]); });
+    sync_consumers();
+    gather<X, no_gain, all>(j, row, 0, all, [&](int e, float v, float) { store_input<W>(row, e, v * S.merge[0][e / W::K * 2 + 1]); });
     if (!W::MATRIX && TID < 8) S.one[all + TID] = 0;
   }
 };
@@ -76,7 +76,7 @@ template <class O, class X, class IN, class W, class R, class Y, int F> DEV u32 
       if (row.row == loaded) return;
       IN::template load_row<W>(j, row.row);
       loaded = row.row;
-      consumers();
+      sync_consumers();
       ready(j);
     });
   }

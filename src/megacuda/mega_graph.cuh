@@ -1,7 +1,7 @@
-// The same task bodies as a CUDA graph with a launch for each node, to compare with the persistent launch. Compiled with -DMEGA_GRAPH.
-// A launch may begin before the previous one has ended, as soon as there is room for its blocks. Weights are read at once. Other reads wait for
-// the end of the previous launch, because tasks of one worker have no event between them. Each of several ranks has its own graph, and launches
-// exchange words with launches of other ranks.
+// The same task bodies as a CUDA graph with a launch for each node, to compare with the persistent launch. Compiled with -DMEGA_GRAPH. In one of two
+// graphs a launch may begin before the previous one has ended, as soon as there is room for its blocks. Its producer then loads weights at once. All
+// other reads wait for the end of the previous launch, because tasks of one worker have no event between them. Each of several ranks has its own
+// graph, and launches exchange words with launches of other ranks.
 #ifdef MEGA_GRAPH
 
 struct one_node {
@@ -15,14 +15,14 @@ KERNEL mega_node_kernel(moment j)
 {
   one_node nodes = {j.n};
   const node_row &r = S.node[j.n];
-  let_next_begin();
+  launch_dependents();
   load_rows(S.node + j.n, M.node + WORKER * NODES + j.n, 1);
-  all_threads();
+  sync_block();
   load_rows(S.wait + r.wait, M.wait + WORKER * WAITS + r.wait, r.nwaits);
   load_rows(S.publish + r.publish, M.publish + WORKER * PUBLISHES + r.publish, r.npublish);
   if (TID == 0) S.traced = 0;
   begin_block();
-  if (TID < THREADS || !WEIGHTS[r.op].tiles) wait_for_end();
+  if (TID < THREADS || !WEIGHTS[r.op].tiles) wait_for_previous_launch();
   if (TID < THREADS)
     consume_step(nodes, j, 0);
   else if (TID == THREADS)
@@ -31,7 +31,7 @@ KERNEL mega_node_kernel(moment j)
     publish_all(nodes, j.step, 1);
 #if PANELS
   else if (TID == THREADS + 64)
-    wait_for_end(), feed_all(nodes, j, 1);
+    wait_for_previous_launch(), feed_all(nodes, j, 1);
 #endif
 }
 
@@ -51,8 +51,7 @@ template <class F> static void run_nodes(int steps, F after)
 
 static const char *const GRAPH_NAME[] = {"a graph of launches", "a graph of launches that begin early"};
 
-// Records all launches of steps 0 .. steps - 1. early: each may begin before the previous one has ended. after(node, stream) is called after each
-// launch.
+// Records all launches of steps 0 .. steps - 1. early: each may begin before the previous one has ended. Calls after(node, stream) after each launch.
 template <class F> static cudaGraphExec_t record_steps(int steps, bool early, F after)
 {
   cudaGraph_t graph;
@@ -90,7 +89,7 @@ static bool print_graph(bool fine) { return printf("graph: %d launches a step, a
 
 static bool check_graph(program &p, const std::vector<int> &tokens, int steps, int)
 {
-  forget(p), restore(p), M = p.m;
+  reset_epochs(p), restore(p), M = p.m;
   run_nodes(steps, [](int) {});
   p.step = (u32)steps;
   return print_graph(!print_fault(p) && tokens_of(p, steps) == tokens);
@@ -98,7 +97,7 @@ static bool check_graph(program &p, const std::vector<int> &tokens, int steps, i
 
 #else
 
-static void from_step_0(program &p) { forget(p), restore(p); }
+static void from_step_0(program &p) { reset_epochs(p), restore(p); }
 
 static bool time_graph(program &p, const std::vector<int> &tokens, int steps, int repeats, bool early)
 {

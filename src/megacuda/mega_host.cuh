@@ -72,7 +72,7 @@ struct draw_page { // draws a large cache [layer][page][head][2][slot][element];
   {
     int slot = (int)(i / dim[5] % dim[4]), page = (int)(i / (dim[2] * dim[3] * dim[4] * dim[5]) % dim[1]), chunk = 16 / bytes;
     bool in = slot >= filled[page].lo && slot < filled[page].hi;
-    number_put(to, i ^ exchange((int)dim[5] * bytes, slot) * chunk, in ? number_bits(normal(seed, (u64)part.whole(i)), bytes) : ~0u, bytes);
+    number_put(to, i ^ swizzle_of((int)dim[5] * bytes, slot) * chunk, in ? number_bits(normal(seed, (u64)part.whole(i)), bytes) : ~0u, bytes);
   }
 };
 
@@ -119,7 +119,7 @@ static void fill_state(void *device, int t)
       double v = normal(seed, n++);
       long long own = part.own(i);
       int slot = b->rank == 6 ? (int)(own / b->dim[5] % b->dim[4]) : 0, chunk = 16 / x.bytes; // swizzle of a cache: mega_cache.cuh
-      if (own >= 0) number_put(room.data(), own ^ exchange((int)b->dim[5] * x.bytes, slot) * chunk, number_bits(v, x.bytes), x.bytes);
+      if (own >= 0) number_put(room.data(), own ^ swizzle_of((int)b->dim[5] * x.bytes, slot) * chunk, number_bits(v, x.bytes), x.bytes);
       break;
     }
   }
@@ -142,7 +142,7 @@ template <class O> static void pack_operator(kernel_memory &m)
 
 // ---- rotation ----
 
-template <class O> static void turn_operator(kernel_memory &m, int positions)
+template <class O> static void upload_rotation(kernel_memory &m, int positions)
 {
   if constexpr (O::ROTARY) {
     constexpr int half = O::dim / 2;
@@ -151,14 +151,14 @@ template <class O> static void turn_operator(kernel_memory &m, int positions)
       for (int i = 0; i < half; i++) {
         double f = pow(O::theta, -2.0 * i / O::dim);
         if constexpr (O::rope_factor > 0) {
-          double turns = O::rope_original * f / (2 * M_PI), smooth = fmin(fmax((turns - O::rope_low) / (O::rope_high - O::rope_low), 0), 1);
+          double rotation = O::rope_original * f / (2 * M_PI), smooth = fmin(fmax((rotation - O::rope_low) / (O::rope_high - O::rope_low), 0), 1);
           f = (1 - smooth) * f / O::rope_factor + smooth * f;
         }
         t[(size_t)p * half + i] = {(float)cos(f * p), (float)sin(f * p)};
       }
     float2 *to = (float2 *)device_room(t.size() * sizeof t[0]);
     to_device(to, t.data(), t.size() * sizeof t[0]);
-    m.turn[O::ID] = to;
+    m.rotation[O::ID] = to;
   }
 }
 
@@ -205,15 +205,17 @@ static tables make_tables(int planted)
         if (std::max(s.lo, x.lo) >= std::min(s.hi, x.hi)) continue;
         for (int k = 0; k < (e.flag ? WORKERS : 1); k++) {
           if (e.flag && !shared_tiles(e, share_of(e.node, k))) continue;
-          t.wait[(size_t)waits++] = {(unsigned short)(base[(size_t)index[(size_t)x.event]] + k), (unsigned short)((e.flag ? 1 : e.count) + (x.event == planted)),
-                                     (unsigned short)x.event, (unsigned char)x.back, (unsigned char)x.stream};
+          int word = base[(size_t)index[(size_t)x.event]] + k, count = (e.flag ? 1 : e.count) + (x.event == planted);
+          t.wait[(size_t)waits++] = {(unsigned short)word, (unsigned short)count, (unsigned short)x.event, (unsigned char)x.back,
+                                     (unsigned char)x.stream};
           r.nwaits++;
         }
       }
       for (ev = 0; EVENT[ev].id >= 0; ev++) {
         int tiles = EVENT[ev].node == n ? shared_tiles(EVENT[ev], s) : 0;
         if (!tiles) continue;
-        t.publish[(size_t)publishes++] = {(unsigned short)(base[(size_t)ev] + (EVENT[ev].flag ? w : 0)), (unsigned short)(EVENT[ev].flag ? 0 : tiles)};
+        bool flag = EVENT[ev].flag;
+        t.publish[(size_t)publishes++] = {(unsigned short)(base[(size_t)ev] + (flag ? w : 0)), (unsigned short)(flag ? 0 : tiles)};
         r.npublish++;
       }
     }
@@ -237,8 +239,13 @@ template <class T> static T *uploaded(const std::vector<T> &v)
   return p;
 }
 
-static size_t bytes_of(int t) { return TENSOR[t].words ? (size_t)TENSOR[t].words * 16 : (size_t)(TENSOR[t].elements * TENSOR[t].versions * TENSOR[t].bytes); }
+static size_t bytes_of(int t)
+{
+  const plan_tensor &x = TENSOR[t];
+  return x.words ? (size_t)x.words * 16 : (size_t)(x.elements * x.versions * x.bytes);
+}
 
+// Makes the tables again, with a planted event (make_tables) or without one (-1).
 static void plant(program &p, int event)
 {
   tables t = make_tables(event);
@@ -247,7 +254,7 @@ static void plant(program &p, int event)
 }
 
 // Restarts epochs: sets words, counters and flags to zero.
-static void forget(program &p)
+static void reset_epochs(program &p)
 {
   for (int t = 0; t < TENSORS; t++)
     if (TENSOR[t].words) zero_device(p.m.tensor[t], bytes_of(t));
@@ -262,7 +269,7 @@ static void restore(program &p)
 }
 
 // All requests have the same length here, so the order of attention tiles does not matter; it is reversed.
-static void take_order(program &p)
+static void make_order(program &p)
 {
   int tiles = 0;
 #define OPERATOR(name, layer) tiles = ROWS > 1 && name::STREAM == STREAM_PAGES ? name::TILES : tiles;
@@ -274,14 +281,14 @@ static void take_order(program &p)
 }
 
 // Makes one request for each row, with equal shares of the cache after its first page.
-static void take_seats(program &p)
+static void make_seats(program &p)
 {
   std::vector<seat_row> seats(ROWS, seat_row{1, 1, CONTEXT, CONTEXT, 0});
   std::vector<int> table((size_t)std::max(1, ROWS * SHARED_PAGES));
   for (int r = 0; r < ROWS; r++)
     for (int i = 0; i < (SHARED_PAGES - 1) / ROWS; i++) table[(size_t)(r * SHARED_PAGES + i)] = 1 + r * ((SHARED_PAGES - 1) / ROWS) + i;
   p.m.seat = uploaded(seats), p.m.table = uploaded(table);
-  take_order(p);
+  make_order(p);
 }
 
 static program prepare(int positions, u64 deadline)
@@ -295,13 +302,13 @@ static program prepare(int positions, u64 deadline)
     if (TENSOR[i].kind == 'i') zero_device(p.m.tensor[i], bytes_of(i));
     if (TENSOR[i].kind == 's') p.first[(size_t)i] = device_room(bytes_of(i)), fill_state(p.first[(size_t)i], i);
   }
-#define OPERATOR(name, layer) pack_operator<name>(p.m), turn_operator<name>(p.m, positions);
+#define OPERATOR(name, layer) pack_operator<name>(p.m), upload_rotation<name>(p.m, positions);
   OPERATORS
 #undef OPERATOR
   p.m.node = uploaded(t.node), p.m.wait = uploaded(t.wait), p.m.publish = uploaded(t.publish);
   p.m.word = (u32 *)device_room((size_t)p.words * 128), p.m.fault = (fault_row *)device_room(WORKERS * 2 * sizeof(fault_row));
   p.m.stop = (u32 *)device_room(4), p.m.tokens = (int *)device_room((size_t)positions * ROWS * 4), p.m.deadline = deadline;
-  take_seats(p), forget(p), restore(p);
+  make_seats(p), reset_epochs(p), restore(p);
   return p;
 }
 
@@ -329,6 +336,14 @@ static bool print_fault(const program &p)
   if (k.of == OF_RANK) printf("%u", x.which);
   printf(": saw %d, wanted %d\n", (int)x.seen, (int)x.wanted);
   return true;
+}
+
+// An event of a counter or flag that some node awaits in the same step.
+static int awaited_event()
+{
+  for (int i = 0; WAIT[i].node >= 0; i++)
+    if (!WAIT[i].back) return WAIT[i].event;
+  return EVENT[0].id;
 }
 
 #if WORLD == 1
@@ -361,7 +376,7 @@ static int tensor_named(const char *name)
 
 #if WORLD == 1
 
-static bool again(program &p, int steps, std::vector<int> &tokens)
+static bool run_again(program &p, int steps, std::vector<int> &tokens)
 {
   restore(p);
   if (!run_steps(p, steps)) return false;
@@ -381,7 +396,7 @@ constexpr bool ROUNDED = false;
 
 const double NEARLY = 0.02; // tolerance as a fraction of the root mean square of a row's logits
 
-// Compares the tokens that the kernel and the plain model chose, given the plain model's n logits of the row.
+// Whether the kernel's token may stand for the plain model's. plain: the plain model's n logits of the row.
 static bool nearly_same(const float *plain, int n, int by_kernel, int plainly)
 {
   if (by_kernel == plainly) return true;
@@ -413,7 +428,7 @@ static bool check_plain(program &p, const std::vector<int> &tokens, int steps)
       to_device(m.t[token], &tokens[(size_t)(s * ROWS)], ROWS * 4);
     } else
       agree += ROWS;
-    if (!again(p, s + 1, kernel)) return false;
+    if (!run_again(p, s + 1, kernel)) return false;
     from_device(a.data(), p.m.tensor[logits], a.size() * 4), from_device(b.data(), m.t[logits], b.size() * 4);
     for (int r = 0; r < ROWS && token >= 0; r++)
       agree += nearly_same(&b[(size_t)(r * n)], n, tokens[(size_t)(s * ROWS + r)], now[(size_t)r]);
@@ -427,16 +442,10 @@ static bool check_plain(program &p, const std::vector<int> &tokens, int steps)
 static bool check_hang(program &p, int steps, const std::vector<int> &tokens)
 {
   std::vector<int> now;
-  int event = EVENT[0].id;
-  for (int i = 0; WAIT[i].node >= 0; i++)
-    if (!WAIT[i].back) {
-      event = WAIT[i].event;
-      break;
-    }
-  plant(p, event), restore(p);
+  plant(p, awaited_event()), restore(p);
   bool hung = !run_steps(p, steps);
-  plant(p, -1), forget(p);
-  bool fine = again(p, steps, now) && now == tokens;
+  plant(p, -1), reset_epochs(p);
+  bool fine = run_again(p, steps, now) && now == tokens;
   printf("planted: %s, and the next run is %s\n", hung ? "found" : "NOT found", fine ? "right" : "WRONG");
   return hung && fine;
 }
@@ -445,7 +454,7 @@ static bool check_many(program &p, int steps, int launches, const std::vector<in
 {
   std::vector<int> now;
   for (int i = 0; i < launches; i++)
-    if (!again(p, steps, now) || now != tokens) return printf("launch %d of %d steps: WRONG\n", i, steps), false;
+    if (!run_again(p, steps, now) || now != tokens) return printf("launch %d of %d steps: WRONG\n", i, steps), false;
   printf("%d launches of %d steps: no fault, all tokens the same\n", launches, steps);
   return true;
 }

@@ -10,8 +10,9 @@ HOST_TOO moment later(moment from, int steps, int n) { return {from.step + (u32)
 
 // ---- the producer, one thread ----
 
-// Waits for a stage for piece `made`. Only as many copies are in flight as keep memory busy, because other accesses would queue behind them. Pieces of
-// a later node are not urgent. Words that this block waits for are, and so are pieces that other blocks need for the current node.
+// Waits for a stage for piece `made`, and for earlier copies so that few are in flight: other accesses queue behind them in memory. At most FLIGHTS
+// copies are in flight while the consumers use pieces of this node. Otherwise the limit is CALM_FLIGHTS: then the block waits for an input, or other
+// blocks still need pieces of an earlier node.
 DEV u32 fill(moment j, u32 made, int bytes)
 {
   u32 flight = S.urgent == (u32)j.n + 1 ? FLIGHTS : CALM_FLIGHTS, slot = made % STAGES, before = made - flight;
@@ -54,7 +55,7 @@ DEV u32 produce_weights(moment j, u32 made)
   const weights_row &w = WEIGHTS[r.op];
   const char *p = M.packed[r.op] + r.layer * w.layer_bytes + r.lo * w.tile_bytes;
   int hi = r.hi, tiles = w.tiles, k = w.k;
-  if (w.gain >= 0 && WORKER == j.n % WORKERS) fetch_early((const char *)M.tensor[w.gain] + r.layer * w.gain_bytes, w.gain_bytes);
+  if (w.gain >= 0 && WORKER == j.n % WORKERS) prefetch_l2((const char *)M.tensor[w.gain] + r.layer * w.gain_bytes, w.gain_bytes);
 #if PANELS
   if (w.group > 1) return produce_groups(j, made, p);
 #endif
@@ -98,7 +99,7 @@ template <class O, class P, class F> DEV void each_piece(moment j, F f)
 }
 
 // Reads the experts of a tile's choices into S.expert. All words are requested at once.
-template <class O, class E, class W> DEV void take_choices(moment j, int tile)
+template <class O, class E, class W> DEV void read_choices(moment j, int tile)
 {
   using T = typename E::tensor;
   constexpr int B = W::CHOICES < 8 ? W::CHOICES : 8;
@@ -112,7 +113,7 @@ template <class O, class E, class W> DEV void take_choices(moment j, int tile)
       await_words<B>(words_of<T>(epoch, row), at, epoch + 1, j, T::ID, v);
     } else {
 #pragma unroll
-      for (int k = 0; k < B; k++) v[k].x = float_bits(fresh((const float *)plain_of<T>(T::VERSIONS > 1 ? epoch : 0, row) + 2 * at(k)));
+      for (int k = 0; k < B; k++) v[k].x = float_bits(load_relaxed((const float *)plain_of<T>(T::VERSIONS > 1 ? epoch : 0, row) + 2 * at(k)));
     }
 #pragma unroll
     for (int k = 0; k < B; k++) {
@@ -135,7 +136,7 @@ template <class O> DEV u32 produce_experts(moment j, u32 made)
 #pragma unroll 1
   for (int tile = r.lo; tile < hi && !S.dead; tile++) {
     int column = tile % W::TILES, width = W::width(tile), lines = W::SLICES * W::columns(tile);
-    if (tile / W::TILES != known) known = tile / W::TILES, take_choices<O, typename O::decider, W>(j, tile);
+    if (tile / W::TILES != known) known = tile / W::TILES, read_choices<O, typename O::decider, W>(j, tile);
 #pragma unroll 1
     for (int c = 0; c < W::CHOICES; c++) {
       const char *p = M.packed[O::ID] + W::tile_at(r.layer * W::EXPERTS + S.expert[c], column);
@@ -170,8 +171,8 @@ template <class O> DEV u32 produce(moment j, u32 made)
   return made;
 }
 
-// Pages are read once per step. The first read takes some microseconds, because of the address translation. So a row's first pages are prefetched into
-// L2 before the weights of the product before attention. More pages would be evicted from L2 before use, and read twice.
+// With one row, its first pages are prefetched into L2 before the weights of the product ahead of attention. Pages are read once per step, so the
+// first access to them takes some microseconds for the address translation. More pages would be evicted from L2 before use, and read twice.
 enum { PAGES_AHEAD = 64 << 10 }; // bytes prefetched by a block
 template <class O> DEV void fetch_pages(moment j)
 {
@@ -179,11 +180,12 @@ template <class O> DEV void fetch_pages(moment j)
     using P = typename O::streamed;
     int left = PAGES_AHEAD;
     each_piece<O, P>(j, [&](const typename P::tensor::type *p, int bytes) {
-      fetch_early(p, bytes), fetch_early(p + P::SLOTS * P::DIM, bytes);
+      prefetch_l2(p, bytes), prefetch_l2(p + P::SLOTS * P::DIM, bytes);
       return (left -= 2 * bytes) > 0;
     });
   }
 }
+// Prefetches the pages of the nodes after j.n, up to the next node that streams weights.
 template <class R> DEV void fetch_ahead(R nodes, moment j)
 {
 #pragma unroll 1
@@ -198,7 +200,7 @@ template <class R> DEV void fetch_ahead(R nodes, moment j)
   }
 }
 
-// Waits for all copies that were started: none may complete after the block has ended.
+// Waits for all copies that were started, at most a number of polls. None may complete after the block has ended.
 DEV void drain(u32 made)
 {
   for (u32 i = made < STAGES ? 0 : made - STAGES; i < made; i++)
@@ -247,7 +249,7 @@ template <class R> APART void feed_all(R nodes, moment from, int steps)
       }
     }
   for (u32 i = f.made < PANEL_SLOTS ? 0 : f.made - PANEL_SLOTS; i < f.made; i++)
-    for (int tries = 0; tries < 1 << 22 && !stage_passed(&S.fed[i % PANEL_SLOTS], i / PANEL_SLOTS & 1); tries++) {
+    for (int tries = 0; tries < 1 << 22 && !stage_passed(&S.panel_full[i % PANEL_SLOTS], i / PANEL_SLOTS & 1); tries++) {
     }
 }
 #endif
@@ -280,9 +282,9 @@ DEV void consume_all(u32 first, int position, int steps)
   for (int s = 0; s < steps; s++) {
     if (TID == 0) S.traced = M.trace && s == steps - 1;
     taken = consume_step(all_nodes{}, later({first, 0, position, 0}, s, 0), taken);
-    consumers();
+    sync_consumers();
     u32 dead = S.dead;
-    consumers();
+    sync_consumers();
     if (dead) return;
   }
   if (WORLD > 1) end_rank({first + (u32)steps - 1, NODES - 1, position, 0}, first + (u32)steps);
@@ -302,7 +304,7 @@ template <class R> APART void publish_all(R nodes, u32 first, int steps)
       done += WARPS;
       while ((int)(done_look(&S.done) - done) < 0) {
         if (S.dead) return;
-        nap();
+        sleep_briefly();
       }
 #pragma unroll 1
       for (int i = r.publish; i < r.publish + r.npublish; i++) {
@@ -327,12 +329,12 @@ DEV void begin_block()
     S.dead = S.done = S.urgent = 0;
     for (int i = 0; i < STAGES; i++) stage_init(&S.full[i], 1), stage_init(&S.empty[i], WARPS);
 #if PANELS
-    for (int i = 0; i < PANEL_SLOTS; i++) stage_init(&S.fed[i], 1), stage_init(&S.eaten[i], WARPS);
-    stage_init(&S.open, WARPS), S.feeds = 0;
+    for (int i = 0; i < PANEL_SLOTS; i++) stage_init(&S.panel_full[i], 1), stage_init(&S.panel_empty[i], WARPS);
+    stage_init(&S.panel_free, WARPS), S.feeds = 0;
 #endif
     stage_inits_end();
   }
-  all_threads();
+  sync_block();
 }
 
 // Runs steps first .. first + steps - 1; the first one is at this position.

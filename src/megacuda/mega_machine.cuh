@@ -55,25 +55,26 @@ static void begin_device()
   cudaDeviceProp prop;
   MUST(cudaGetDevice(&device));
   MUST(cudaGetDeviceProperties(&prop, device));
-  if (prop.major != 9) fprintf(stderr, "%s has not the capability 9.0\n", prop.name), exit(3);
+  if (prop.major != 9) fprintf(stderr, "%s has compute capability %d.%d, and 9.0 is needed\n", prop.name, prop.major, prop.minor), exit(3);
   MUST(cudaFuncSetAttribute(mega_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(block_memory)));
   MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mega_kernel, BLOCK_THREADS, sizeof(block_memory)));
   if (blocks * prop.multiProcessorCount < WORKERS)
     fprintf(stderr, "%s holds %d blocks of this kernel at once, and %d are needed\n", prop.name, blocks * prop.multiProcessorCount, WORKERS), exit(3);
 }
 
-static void launch_plainly(u32 first, int position, int steps)
+static void launch_cooperative(u32 first, int position, int steps)
 {
   void *args[] = {&first, &position, &steps};
   MUST(cudaLaunchCooperativeKernel((const void *)mega_kernel, dim3(WORKERS), dim3(BLOCK_THREADS), args, sizeof(block_memory), 0));
 }
-static void use_rank(int rank) { MUST(cudaSetDevice(rank)); }
 
-#if WORLD == 1
+#if WORLD > 1
+static void use_rank(int rank) { MUST(cudaSetDevice(rank)); }
+#else
 static void launch(const kernel_memory &m, u32 first, int position, int steps)
 {
   MUST(cudaMemcpyToSymbol(M, &m, sizeof m));
-  launch_plainly(first, position, steps);
+  launch_cooperative(first, position, steps);
   MUST(cudaDeviceSynchronize());
 }
 #endif

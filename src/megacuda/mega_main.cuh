@@ -1,7 +1,7 @@
 // The host program of one rank.
 int main(int argc, char **argv)
 {
-  told o;
+  options o;
   bool fine = true;
   int status = read_options(argc, argv, o);
   if (status) return status;
@@ -12,7 +12,7 @@ int main(int argc, char **argv)
   set_flight((u32)o.flight, (u32)o.calm);
   std::vector<int> tokens;
   print_machine();
-  if (!again(p, o.steps, tokens)) return 1;
+  if (!run_again(p, o.steps, tokens)) return 1;
   print_tokens(tokens, o.steps);
   if (o.plain) fine &= check_plain(p, tokens, o.plain);
   if (o.hang) fine &= check_hang(p, o.steps, tokens);
@@ -20,7 +20,7 @@ int main(int argc, char **argv)
   if (o.times && fine) print_times(p, o.steps, o.times, restore);
   if (o.many && fine) fine &= check_many(p, o.steps, o.many, tokens);
   if (o.trace && fine) fine &= write_trace(p, o.steps, o.trace, restore);
-  if (o.graph) set_flight((u32)o.flight, (u32)o.flight); // in a graph, weights are loaded before the input is available
+  if (o.graph) set_flight((u32)o.flight, (u32)o.flight); // in a graph, weights are loaded at the full rate while the consumers wait for an input
   if (o.graph && fine) fine &= check_graph(p, tokens, o.steps, o.graph);
   return !fine;
 }

@@ -8,11 +8,12 @@
 
 template <class W> struct matrix {
   static constexpr int columns = W::SLICES * W::COLUMNS, blocks = (columns + 7) / 8;    // blocks of eight columns
-  static constexpr int halves = columns <= 4 && W::TILE_ROWS <= 4 ? 2 : 1, strip = 32 * halves; // parts of a strip along k in one operand; k of a strip
+  static constexpr int halves = columns <= 4 && W::TILE_ROWS <= 4 ? 2 : 1; // parts of a strip along k in one operand
+  static constexpr int strip = 32 * halves;                                 // k of a strip
   static constexpr bool whole = !W::RAGGED && columns % (8 / halves) == 0;
   static constexpr int strips = (W::WIDTH + strip * WARPS - 1) / (strip * WARPS);    // strips of a piece per warp
   static constexpr int group = strips < 4 ? strips : 4, chains = blocks > 1 ? 2 : 4; // strips at once; independent chains of sums
-  static constexpr int pitch = W::INPUT % 64 ? W::INPUT : W::INPUT + 32;             // distance from the high to the low halves, without bank conflicts
+  static constexpr int pitch = W::INPUT % 64 ? W::INPUT : W::INPUT + 32;             // from the high to the low halves, without bank conflicts
   typedef float sums[blocks][chains][4];
   static_assert(WARPS % 2 == 0, "matrix_chunk turns all strips of a warp alike");
   static_assert(2 * (pitch + W::INPUT) <= 4 * (W::CHOSEN ? ONE_FLOATS : X_FLOATS), "both halves of a row");
@@ -31,13 +32,13 @@ template <class W> DEV float *input_row(int row)
 }
 
 // Stores element e of the input.
-template <class W> DEV void keep_input(int row, int e, float v)
+template <class W> DEV void store_input(int row, int e, float v)
 {
   if constexpr (W::MATRIX) {
     bf16 high, *p = (bf16 *)input_row<W>(row) + e;
-    keep_as(&high, v);
+    store_as(&high, v);
     *p = high;
-    keep_as(p + matrix<W>::pitch, v - wide(high));
+    store_as(p + matrix<W>::pitch, v - to_float(high));
   } else
     input_row<W>(row)[e] = v;
 }
@@ -47,7 +48,8 @@ template <class W> struct matrix_place {
   typedef matrix<W> m;
   const bf16 *x[2]; // rows LANE / 4 and LANE / 4 + 8 of the first operand, in this warp's first strip
   bool mine[2];
-  int warp, group, line, column, half; // warp: WARP; group: LANE / 4; line: chunk of sixteen bytes in 32 along k; column, half: of the weights in a block and a strip
+  int warp, group, line; // WARP; LANE / 4; chunk of sixteen bytes in 32 along k
+  int column, half;      // of the weights: column in a block, half of a strip
   DEV matrix_place()
   {
     int lane = LANE;
@@ -117,7 +119,7 @@ DEV u32 matrix_piece(moment j, u32 taken, const matrix_place<W> &p, int from, in
     s.load_input(p, from, at, parts);
     if (at == 0) wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
     s.load(line, p, at, width * 2, parts, columns);
-    if (at + m::group >= most) let_go(taken, p.group * 4 + p.line);
+    if (at + m::group >= most) release_stage(taken, p.group * 4 + p.line);
     s.multiply(sums);
   }
   return taken + 1;
@@ -138,7 +140,8 @@ template <class W> DEV u32 matrix_tile(moment j, int tile, u32 taken, float *par
     if constexpr (rest) taken = matrix_piece<W, false>(j, taken, p, W::INPUT - rest, rest, m::columns, sums);
   } else {
 #pragma unroll 1
-    for (int from = 0; from < W::INPUT; from += width) taken = matrix_piece<W, false>(j, taken, p, from, min(width, W::INPUT - from), W::SLICES * each, sums);
+    for (int from = 0; from < W::INPUT; from += width)
+      taken = matrix_piece<W, false>(j, taken, p, from, min(width, W::INPUT - from), W::SLICES * each, sums);
   }
 #pragma unroll
   for (int b = 0; b < m::blocks; b++)
@@ -148,8 +151,8 @@ template <class W> DEV u32 matrix_tile(moment j, int tile, u32 taken, float *par
 #pragma unroll
       for (int c = 0; c < m::chains; c++) sum += m::halves == 2 && p.line >= 2 ? sums[b][c][(i + 2) % 4] : sums[b][c][i];
       if (i / 2 * 4 >= W::TILE_ROWS) continue;
-      if (m::halves == 2) sum += across(sum, 2);
-      sum += across(sum, 4); // adds the sums of the high and low halves of the input
+      if (m::halves == 2) sum += shuffle_xor(sum, 2);
+      sum += shuffle_xor(sum, 4); // adds the sums of the high and low halves of the input
       int row = i / 2 * 4 + p.group / 2, column = b * 8 + p.line * 2 + i % 2;
       if (W::RAGGED) column = column / each * W::COLUMNS + column % each;
       if (p.group % 2 == 0 && row < W::TILE_ROWS && column < m::columns) part[(p.warp * W::TILE_ROWS + row) * m::columns + column] = sum;

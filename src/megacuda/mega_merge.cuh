@@ -23,7 +23,7 @@ template <class X, class D, int HEADS> struct merged_input {
       float y = 0;
 #pragma unroll
       for (int p = 0; p < parts; p++) y = fmaf(untagged_at<T>(epoch, row, p * K + e), S.merge[row][2 * (HEADS * p + e / dim)], y);
-      keep_input<W>(row, e, y);
+      store_input<W>(row, e, y);
     }
   }
   template <class W> static DEV void merge_words(moment j, int row)
@@ -45,7 +45,7 @@ template <class X, class D, int HEADS> struct merged_input {
         if (T::GROUP % 3 != 1 || n > 1) y[1] = fmaf(bits_float(v[p].y), m[(e + 1) / dim * 2], y[1]);
         if (T::GROUP % 3 == 0 || n > 2) y[2] = fmaf(bits_float(v[p].z), m[(e + 2) / dim * 2], y[2]);
       }
-      for (int c = 0; c < n; c++) keep_input<W>(row, e + c, y[c]);
+      for (int c = 0; c < n; c++) store_input<W>(row, e + c, y[c]);
     }
   }
   static DEV float scale_of(int row, int part, int e) { return S.merge[row][2 * (HEADS * part + e / dim)]; }
@@ -72,7 +72,7 @@ template <class X, class D, int HEADS> struct merged_input {
     } else {
       const float *p = plain_of<T>(epoch_of<D>(j), 0);
 #pragma unroll 2
-      for (int i = TID; i < ROWS * T::ROW; i += THREADS) S.merge[i / T::ROW][i % T::ROW] = fresh(p + i);
+      for (int i = TID; i < ROWS * T::ROW; i += THREADS) S.merge[i / T::ROW][i % T::ROW] = load_relaxed(p + i);
     }
   }
   static DEV void load_scales(moment j)
@@ -81,10 +81,10 @@ template <class X, class D, int HEADS> struct merged_input {
       load_parts(j);
     else
       gather<D, no_gain, D::tensor::ROW>(j, 0, 0, D::tensor::ROW, [&](int e, float v, float) { S.merge[0][e] = v; });
-    consumers();
+    sync_consumers();
 #pragma unroll 1
     for (int i = TID; i < ROWS * HEADS; i += THREADS) scale(i / HEADS, i % HEADS);
-    consumers();
+    sync_consumers();
   }
   template <class W> static DEV void load(moment j)
   {
@@ -97,7 +97,7 @@ template <class X, class D, int HEADS> struct merged_input {
         merge_floats<W>(j, r);
       if (!W::MATRIX && TID < 8) S.x[r][K + TID] = 0;
     }
-    consumers();
+    sync_consumers();
     ready(j);
   }
 };

@@ -1,5 +1,6 @@
-// A graph of launches with NCCL calls between them, instead of words to other ranks. NCCL adds up partial sums, and gathers the slots of other shared
-// tensors. The library is loaded when it is needed. Each rank records its graph in a separate thread, because NCCL waits for the other ranks.
+// A graph of launches with NCCL calls between them, in place of words to other ranks. NCCL adds up partial sums, and gathers the slots of other
+// shared tensors. The library is loaded when it is needed. Each rank records its graph in a thread of its own, because NCCL waits for the other
+// ranks.
 #if defined(MEGA_GRAPH) && WORLD > 1
 
 #ifdef MEGA_SHIM
@@ -17,10 +18,10 @@ static bool adds_up(int t) // whether add_slots reads the tensor
   return adds;
 }
 
-static nccl_memory take_sums(int rank)
+static nccl_memory make_sums(int rank)
 {
   nccl_memory b = {};
-  go_to(rank), b.on = 1;
+  select_rank(rank), b.on = 1;
   for (int t = 0; t < TENSORS; t++)
     if (adds_up(t)) b.sums[t] = (float *)device_room((size_t)(TENSOR[t].elements * TENSOR[t].bytes));
   return b;
@@ -64,8 +65,8 @@ static void exchange_node(const world &w, const nccl_memory *b, int n)
 static bool check_nccl(world &w, const std::vector<int> &tokens, int steps, int)
 {
   nccl_memory b[WORLD];
-  for (int r = 0; r < WORLD; r++) b[r] = take_sums(r), set_nccl(r, b[r]);
-  forget_world(w), restore_world(w);
+  for (int r = 0; r < WORLD; r++) b[r] = make_sums(r), set_nccl(r, b[r]);
+  reset_world_epochs(w), restore_world(w);
   run_nodes(steps, [&](int n) { exchange_node(w, b, n); });
   for (int r = 0; r < WORLD; r++) set_nccl(r, {});
   return print_nccl(graph_was_right(w, tokens, steps));
@@ -87,12 +88,12 @@ static void must_nccl(const nccl_library &l, int code)
   if (code) fprintf(stderr, "NCCL: %s\n", l.text(code)), _exit(3); // other threads may wait in NCCL
 }
 
-// NCCL has no deadline, so an alarm ends the program. The last line of each rank states its last completed stage.
+// NCCL has no deadline, so an alarm ends the program. The last line of each rank on stderr says what it did last.
 enum { NCCL_SECONDS = 15 };
-static void came_to(int rank, const char *what) { fprintf(stderr, "NCCL: rank %d: %s\n", rank, what), alarm(NCCL_SECONDS); }
-static void give_up(int)
+static void report_progress(int rank, const char *what) { fprintf(stderr, "NCCL: rank %d: %s\n", rank, what), alarm(NCCL_SECONDS); }
+static void end_program(int)
 {
-  static const char what[] = "NCCL: no rank went on for 15 seconds\n";
+  static const char what[] = "NCCL: no rank made progress for 15 seconds\n";
   _exit(write(STDERR_FILENO, what, sizeof what - 1) < 0 ? 2 : 3);
 }
 
@@ -141,14 +142,14 @@ static void exchange_node(const nccl_library &l, const world &w, const nccl_memo
 static cudaGraphExec_t record_with_nccl(const nccl_library &l, const world &w, const nccl_memory &b, int rank, int steps, bool early)
 {
   cudaStream_t stream;
-  came_to(rank, "connects");
+  report_progress(rank, "connects");
   MUST(cudaStreamCreate(&stream));
   for (int n = 0; n < NODES; n++) exchange_node(l, w, b, rank, n, stream);
   MUST(cudaStreamSynchronize(stream));
   MUST(cudaStreamDestroy(stream));
-  came_to(rank, "records a graph");
+  report_progress(rank, "records a graph");
   cudaGraphExec_t graph = record_steps(steps, early, [&](int n, cudaStream_t s) { exchange_node(l, w, b, rank, n, s); });
-  came_to(rank, "has a graph");
+  report_progress(rank, "has a graph");
   return graph;
 }
 
@@ -158,13 +159,13 @@ static bool check_nccl(world &w, const std::vector<int> &tokens, int steps, int 
   nccl_library l;
   nccl_memory b[WORLD];
   bool fine = true;
-  signal(SIGALRM, give_up), came_to(0, "opens the library");
+  signal(SIGALRM, end_program), report_progress(0, "opens the library");
   if (!open_nccl(l)) return false;
-  for (int r = 0; r < WORLD; r++) b[r] = take_sums(r), set_nccl(r, b[r]);
+  for (int r = 0; r < WORLD; r++) b[r] = make_sums(r), set_nccl(r, b[r]);
   for (int early = 0; early < 2; early++) {
     cudaGraphExec_t graph[WORLD];
     each_rank([&](int r) { graph[r] = record_with_nccl(l, w, b[r], r, steps, early); });
-    time_graphs(w, name[early], graph, steps, repeats, [&] { came_to(0, "has run"), fine &= graph_was_right(w, tokens, steps); });
+    time_graphs(w, name[early], graph, steps, repeats, [&] { report_progress(0, "has run"), fine &= graph_was_right(w, tokens, steps); });
   }
   for (int r = 0; r < WORLD; r++) set_nccl(r, {});
   alarm(0);

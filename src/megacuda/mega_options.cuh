@@ -1,5 +1,5 @@
 // Options of the emitted program, for one rank and for several.
-struct told {
+struct options {
   int steps, many, plain, times, graph, nccl; // steps of a launch; number of launches; steps of the plain model; repeats of timings
   int flight, calm;              // most copies of a block in flight: for pieces that its consumers need now; for others
   bool hang;
@@ -8,7 +8,7 @@ struct told {
 };
 
 // Returns 0, or prints a message and returns the exit status.
-static int read_options(int argc, char **argv, told &o)
+static int read_options(int argc, char **argv, options &o)
 {
   o = {8, 0, 0, 0, 0, 0, FLIGHT, CALM, false, 2000, NULL};
   for (int i = 1; i < argc; i++) {
@@ -33,7 +33,8 @@ static int read_options(int argc, char **argv, told &o)
                              "--flight N, --calm N%s\n",
                      argv[0], WORLD > 1 ? ", --nccl N" : ""), 2;
   }
-  if (o.steps < 1 || o.steps > MOST_STEPS || o.plain > o.steps) return fprintf(stderr, "%s: 1 to %d steps; --plain takes no more\n", argv[0], MOST_STEPS), 2;
+  if (o.steps < 1 || o.steps > MOST_STEPS || o.plain > o.steps)
+    return fprintf(stderr, "%s: --steps takes 1 to %d, and --plain at most as many\n", argv[0], MOST_STEPS), 2;
   if (o.flight < 1 || o.flight > STAGES || o.calm < 1 || o.calm > STAGES)
     return fprintf(stderr, "%s: --flight and --calm take 1 to %d\n", argv[0], STAGES), 2;
   return 0;

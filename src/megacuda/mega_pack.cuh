@@ -1,4 +1,5 @@
-// Packs weights in the order in which tiles use them, and defines the functions that a library that loads this source calls.
+// Packs weights in the order in which tiles use them, draws weights from a seed, and defines the functions that a library calls (MEGA_LIBRARY).
+
 // ---- numbers by a seed ----
 
 HOST_TOO u64 drawn(u64 seed, u64 i) // the i-th number, from 0 on

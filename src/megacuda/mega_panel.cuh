@@ -2,8 +2,8 @@
 // the second. The input is in panels, [k / 32][row][32] of bf16. A thread reads sixteen bytes along k of a row for two instructions. Weights are
 // packed so that sixteen bytes are a thread's part of a first operand.
 //
-// The input does not fit into shared memory. A thread, the feeder, copies pieces of it in advance; they have the width of the weights' pieces, or half
-// of it if two do not fit. A group of tiles is multiplied with each piece, so the input is copied once for the group. With up to
+// The input does not fit into shared memory. A thread, the feeder, copies pieces of it in advance. They are as wide as the weights' pieces, or half
+// as wide if two do not fit. A group of tiles is multiplied with each piece, so the input is copied once for the group. With up to
 // MEGACUDA_EXACT_ROWS rows a value is two bf16, a high part and the rest, which is nearly fp32.
 
 // Returns `end`: tiles first .. end - 1 are multiplied together. A narrower last tile is a separate group. tiles 0: there is no such tile.
@@ -18,7 +18,7 @@ template <class W> struct panel {
   static constexpr int along = WARPS / W::GROUPS, group = W::KEEPS * W::GROUPS;             // warps that divide k; tiles in a group
   static constexpr int pitch = PANEL_PITCH, room = bands * 16 * pitch;                      // floats of a warp's sums, [column][row]
   static constexpr int slots = ROWS <= 8 ? 8 : ROWS <= 16 ? 16 : ROWS <= 32 ? 32 : 64;      // rows, if four threads share a row
-  static constexpr int shares = THREADS / 4 / slots;                                        // number of threads, in units of four, that divide the k of a row
+  static constexpr int shares = THREADS / 4 / slots;                                        // groups of four threads that divide the k of a row
   static constexpr bool whole = !W::RAGGED && W::SLICES * W::COLUMNS % 16 == 0;             // weights are packed as first operands
   // With high part and rest, a warp scales its part of a piece once and keeps it for all tiles. Otherwise values are scaled when they are loaded.
   static constexpr int strips = (W::WIDTH / 32 + along - 1) / along; // strips of 32 along k of a piece per warp
@@ -52,7 +52,7 @@ template <class X, class G, class W> DEV void feed(moment j, char *to, int from,
   constexpr int parts = parts_of_input<X, W>();
   constexpr int gain = gain_bytes<G>::N;
   static_assert(W::SLOTS * W::SLOT_BYTES + W::K * gain <= PANEL_BYTES, "room for the gain");
-  stage_barrier *b = &S.fed[piece % PANEL_SLOTS];
+  stage_barrier *b = &S.panel_full[piece % PANEL_SLOTS];
   int bytes = n * ROWS * 2;
   stage_expect(b, parts * HALVES * bytes + (from ? 0 : W::K * gain));
 #pragma unroll 1
@@ -68,7 +68,7 @@ template <class X, class G, class W> DEV void feed(moment j, char *to, int from,
     }
 }
 
-// Progress of the feeder, and likewise of each consumer warp: numbers of pieces and groups so far in the launch.
+// Progress of the feeder: numbers of pieces and of groups of tiles so far in the launch.
 struct feeding {
   u32 made, groups;
 };
@@ -85,12 +85,12 @@ template <class O> DEV void feed_node(moment j, feeding &f)
 #pragma unroll 1
     for (int first = r.lo; first < r.hi && !S.dead; first = end_of_group(first, r.hi, panel<W>::group, W::RAGGED ? W::TILES : 0)) {
       int width = W::width(first) / W::SPLITS;
-      wait_stage(&S.open, f.groups & 1, j, f.groups), f.groups++;
+      wait_stage(&S.panel_free, f.groups & 1, j, f.groups), f.groups++;
       if (O::FENCE) fence_proxy();
 #pragma unroll 1
       for (int from = 0, i = 0; from < W::K && !S.dead; from += width, i++, f.made++) {
         u32 before = f.made - W::SLOTS; // the piece that was in this slot before
-        if (i >= W::SLOTS) wait_stage(&S.eaten[before % PANEL_SLOTS], before / PANEL_SLOTS & 1, j, f.made);
+        if (i >= W::SLOTS) wait_stage(&S.panel_empty[before % PANEL_SLOTS], before / PANEL_SLOTS & 1, j, f.made);
         if (S.dead) break; // a piece that was not copied is not counted
         feed<typename O::fed, typename O::gain, W>(j, S.panel + i % W::SLOTS * W::SLOT_BYTES, from, min(width, W::K - from), f.made);
       }
@@ -116,7 +116,7 @@ DEV u32 rounded(float &x, float &y)
 }
 // Rounds eight values to bf16, and replaces them by the rounding errors.
 DEV uint4 rounded_values(float (&v)[8]) { return make_uint4(rounded(v[0], v[1]), rounded(v[2], v[3]), rounded(v[4], v[5]), rounded(v[6], v[7])); }
-DEV void keep_values(char *p, int bytes, float (&v)[8])
+DEV void store_values(char *p, int bytes, float (&v)[8])
 {
   *(uint4 *)p = rounded_values(v);
   if (HALVES == 2) *(uint4 *)(p + bytes) = rounded_values(v);
@@ -171,7 +171,7 @@ template <class P, class W> DEV void merge_piece(char *x, int from, int n)
 #pragma unroll
       for (int i = 0; i < 8; i++) sum[i] = fmaf(v[i], P::scale_of(row, part, from + s * 32 + chunk * 8 + i), sum[i]);
     }
-    keep_values(p, bytes, sum);
+    store_values(p, bytes, sum);
   }
 }
 
@@ -213,12 +213,12 @@ template <class W> DEV void find_factors(const float (&squares)[4], int k, float
 #pragma unroll
   for (int i = 0; i < 2 * HALVES; i++) sums[i % 2] += squares[i];
   if (row < ROWS && LANE % 4 == of / 2) S.square[0][row][WARP / blocks] = odd ? sums[1] : sums[0];
-  consumers();
+  sync_consumers();
   if (TID >= ROWS) return;
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < d::shares; i++) sum += S.square[0][TID][i];
-  S.square[0][TID][0] = root_inverse(sum / k + eps);
+  S.square[0][TID][0] = inverse_sqrt(sum / k + eps);
 }
 
 // Loads and scales this warp's part of a piece, n of k from `from` on.
@@ -235,8 +235,8 @@ template <class G, class W> DEV void hold_part(const char *x, int n, int from, t
   }
 }
 
-// Maps an element of a tile's weights to its position when packed. A thread's part of a first operand is four of k, of a column and of the column
-// eight further. Lines of columns 0 to 7 have the operands of the first four of eight along k, those of columns 8 to 15 the other four.
+// Maps an element of a tile's weights to its position when packed. A thread's part of a first operand has four values along k of a column, and four
+// of the column eight further. Lines of columns 0 to 7 have the operands of the first four of eight along k, those of columns 8 to 15 the other four.
 template <class W> DEV void place_in_operand(int &column, int &k)
 {
   if constexpr (!panel<W>::whole) return;
@@ -308,7 +308,7 @@ DEV void multiply_piece(const char *weights, int n, int lines, const char *x, in
   }
 }
 
-template <class W> DEV void leave_sums(const typename panel<W>::sums &sums)
+template <class W> DEV void store_sums(const typename panel<W>::sums &sums)
 {
   typedef panel<W> d;
   float *to = (float *)S.panel + WARP * d::room + LANE / 4 * d::pitch + LANE % 4 * 2;
@@ -322,7 +322,8 @@ template <class W> DEV void leave_sums(const typename panel<W>::sums &sums)
 
 // ---- outputs of the tiles whose sums are complete, one tile for each group of warps ----
 
-// A thread writes units of a row. A unit is eight columns of an output in panels, sixteen bytes, if there are enough of them; otherwise one column.
+// A thread writes units of a row. A unit is eight columns of an output in panels, which are sixteen bytes, if enough threads then have one. Otherwise
+// it is one column.
 template <class Y, class W> struct panel_outputs {
   static constexpr bool many = ROWS * W::COLUMNS * W::GROUPS >= 4 * THREADS; // at least half of the threads would have a unit of eight
   static constexpr int unit = many && Y::tensor::PANEL && !W::RAGGED && W::COLUMNS % 8 == 0 ? 8 : 1;
@@ -338,9 +339,9 @@ template <class Y, class W> struct panel_outputs {
   }
 };
 
-DEV void fresh8(const bf16 *p, float (&v)[8])
+DEV void load8_relaxed(const bf16 *p, float (&v)[8])
 {
-  float4 x = fresh4(p);
+  float4 x = load4_relaxed(p);
   pack<bf16>::open(make_uint4(float_bits(x.x), float_bits(x.y), float_bits(x.z), float_bits(x.w)), v);
 }
 
@@ -351,8 +352,8 @@ template <class R, int N> DEV void take_residual(moment j, int row, int e, float
   if constexpr (N == 8 && T::PANEL) {
     const bf16 *p = panel_at<T>(T::VERSIONS > 1 ? epoch_of<R>(j) : 0, row, e);
     float rest[8] = {};
-    fresh8(p, to);
-    if (T::REST) fresh8(p + T::ELEMENTS, rest);
+    load8_relaxed(p, to);
+    if (T::REST) load8_relaxed(p + T::ELEMENTS, rest);
 #pragma unroll
     for (int c = 0; c < N; c++) to[c] += rest[c];
   } else {
@@ -360,6 +361,7 @@ template <class R, int N> DEV void take_residual(moment j, int row, int e, float
     for (int c = 0; c < N; c++) to[c] = element_of<R>(j, row, e + c);
   }
 }
+// Loads the residuals of this thread's units.
 template <class R, class Y, class W> DEV void ask_residual(moment j, const panel_outputs<Y, W> &o, typename panel_outputs<Y, W>::values &added)
 {
 #pragma unroll
@@ -369,7 +371,10 @@ template <class R, class Y, class W> DEV void ask_residual(moment j, const panel
   }
 }
 
-template <class W> DEV float *sum_at(int tile, int row, int column) { return (float *)S.panel + tile * panel<W>::room + column * panel<W>::pitch + row; }
+template <class W> DEV float *sum_at(int tile, int row, int column)
+{
+  return (float *)S.panel + tile * panel<W>::room + column * panel<W>::pitch + row;
+}
 template <class W> DEV float sum_of_warps(int tile, int row, int column)
 {
   float x = 0;
@@ -381,7 +386,7 @@ template <class W> DEV float sum_of_warps(int tile, int row, int column)
 template <class Y, class W> DEV void write_words(moment j, const panel_outputs<Y, W> &o)
 {
   using T = typename Y::tensor;
-  consumers();
+  sync_consumers();
 #pragma unroll 1
   for (int tile = 0; tile < o.tiles; tile++) {
     int from = Y::first(S.node[j.n].layer, o.first + tile), first = word_at<T>(from), n = word_at<T>(from + o.columns - 1) + 1 - first;
@@ -415,14 +420,14 @@ DEV void write_outputs(moment j, const panel_outputs<Y, W> &o, const typename pa
     int e = Y::first(S.node[j.n].layer, o.first + tile) + column;
     if constexpr (unit == 8) {
       bf16 *p = panel_at<T>(epoch, row, e);
-      keep4(p, rounded_values(y));
-      if (T::REST) keep4(p + T::ELEMENTS, rounded_values(y));
+      store4_relaxed(p, rounded_values(y));
+      if (T::REST) store4_relaxed(p + T::ELEMENTS, rounded_values(y));
     } else if constexpr (T::TAGGED)
       *sum_at<W>(tile, row, column) = y[0];
     else if constexpr (T::PANEL)
-      keep_panel<T>(epoch, row, e, y[0]);
+      store_panel<T>(epoch, row, e, y[0]);
     else
-      keep((float *)plain_of<T>(epoch, row) + e, y[0]);
+      store_relaxed((float *)plain_of<T>(epoch, row) + e, y[0]);
   }
   if constexpr (T::TAGGED) write_words<Y, W>(j, o);
 }
@@ -433,12 +438,13 @@ DEV void write_outputs(moment j, const panel_outputs<Y, W> &o, const typename pa
 DEV void open_panel()
 {
   fence_proxy();
-  warp_barrier();
-  if (LANE == 0) stage_arrive(&S.open);
+  sync_warp();
+  if (LANE == 0) stage_arrive(&S.panel_free);
 }
 
 // Computes tiles first .. first + tiles - 1.
-template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 panel_group(moment j, int first, int tiles, u32 taken, u32 fed, float eps)
+template <class X, class G, class P, class W, class R, class Y, int F>
+DEV u32 panel_group(moment j, int first, int tiles, u32 taken, u32 fed, float eps)
 {
   typedef panel<W> d;
   constexpr bool norms = F == NORMED || F == GATED, merges = parts_of_input<X, W>() > 1;
@@ -449,13 +455,13 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
   if constexpr (F == ADDED) ask_residual<R, Y, W>(j, {first, min(tiles, (int)W::GROUPS), columns}, added);
 #pragma unroll 1
   for (int piece = 0; piece < pieces; piece++) {
-    // the piece of the input is m of k from `from` on; it begins at offset `of` of the piece of weights, which has n of k
+    // The piece of the input has m values along k, from `from` on. It begins at offset `of` of the piece of weights, which has n along k.
     const int from = piece * each, m = min(each, W::K - from), of = from % width, n = min(width, W::K - from + of);
     char *x = S.panel + piece % W::SLOTS * W::SLOT_BYTES;
     u32 at = fed + (u32)piece;
-    wait_stage(&S.fed[at % PANEL_SLOTS], at / PANEL_SLOTS & 1, j, at);
+    wait_stage(&S.panel_full[at % PANEL_SLOTS], at / PANEL_SLOTS & 1, j, at);
     if constexpr (norms) square_piece<W>(x, m, squares);
-    if constexpr (merges) merge_piece<P, W>(x, from, m), consumers();
+    if constexpr (merges) merge_piece<P, W>(x, from, m), sync_consumers();
     if (piece == 0) ready(j);
     typename d::part part;
     if constexpr (norms && d::holds) hold_part<G, W>(x, m, from, part);
@@ -465,18 +471,19 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
       for (int g = 0; g < W::GROUPS && i * W::GROUPS + g < tiles; g++) {
         u32 weights = taken + (u32)(i * W::GROUPS + g), slot = weights % STAGES;
         if (of == 0) wait_stage(&S.full[slot], weights / STAGES & 1, j, weights);
-        if (g == WARP % W::GROUPS) multiply_piece<G, W>(S.ring[slot], n, W::SLICES * columns, x, m, from, of / 32, part, sums[i]);
-        if (of + m == n) let_go(weights, TID);
+        if (g == WARP % W::GROUPS)
+          multiply_piece<G, W>(S.ring[slot], n, W::SLICES * columns, x, m, from, of / 32, part, sums[i]);
+        if (of + m == n) release_stage(weights, TID);
       }
     if (of + m == n) taken += (u32)tiles;
     if (merges) fence_proxy();
-    warp_barrier();
-    if (LANE == 0) stage_arrive(&S.eaten[at % PANEL_SLOTS]);
+    sync_warp();
+    if (LANE == 0) stage_arrive(&S.panel_empty[at % PANEL_SLOTS]);
   }
   if constexpr (norms)
     find_factors<W>(squares, W::K, eps);
   else
-    consumers();
+    sync_consumers();
   mark(j, SUMMED);
 #pragma unroll
   for (int i = 0; i < W::KEEPS; i++) {
@@ -484,10 +491,10 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
     panel_outputs<Y, W> o = {first + i * W::GROUPS, min(tiles - i * W::GROUPS, (int)W::GROUPS), columns};
     if constexpr (F == ADDED)
       if (i) ask_residual<R, Y, W>(j, o, added);
-    leave_sums<W>(sums[i]);
-    consumers();
+    store_sums<W>(sums[i]);
+    sync_consumers();
     write_outputs<Y, W, F>(j, o, added);
-    consumers();
+    sync_consumers();
   }
   return taken;
 }

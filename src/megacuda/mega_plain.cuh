@@ -22,12 +22,12 @@ template <class X, class G, class W, class R, class Y, int F> struct plain_produ
   {
     const typename W::tensor::type *w = plain_tensor<W>(m);
     double y = 0;
-    for (int k = 0; k < W::K; k++) y += (double)x[k] * gain_of_plain<G>(m, k) * (double)wide(w[W::element(m.layer, slice, k, column)]);
+    for (int k = 0; k < W::K; k++) y += (double)x[k] * gain_of_plain<G>(m, k) * (double)to_float(w[W::element(m.layer, slice, k, column)]);
     return y;
   }
   template <class A> static PLAIN double gain_of_plain(const plain_tensors &m, int k)
   {
-    if constexpr (!std::is_same<A, no_gain>::value) return (double)wide(plain_tensor<A>(m)[m.layer * A::tensor::ROW + k]);
+    if constexpr (!std::is_same<A, no_gain>::value) return (double)to_float(plain_tensor<A>(m)[m.layer * A::tensor::ROW + k]);
     return 1;
   }
   PLAIN void operator()(long long i) const
@@ -46,7 +46,10 @@ template <class X, class G, class W, class R, class Y, int F> void plain_run(con
   each((long long)ROWS * Y::tensor::ROW, plain_product<X, G, W, R, Y, F>{m, eps});
 }
 
-template <class O> void plain_linear(const plain_tensors &m) { plain_run<typename O::a0, no_gain, typename O::a1, no_gain, typename O::a2, PLAIN_SUM>(m, 0); }
+template <class O> void plain_linear(const plain_tensors &m)
+{
+  plain_run<typename O::a0, no_gain, typename O::a1, no_gain, typename O::a2, PLAIN_SUM>(m, 0);
+}
 template <class O> void plain_rmsnorm_linear(const plain_tensors &m)
 {
   plain_run<typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(m, O::eps);
@@ -98,7 +101,7 @@ template <class O> struct plain_experts_up {
     const typename O::a1::tensor::type *gain = plain_tensor<typename O::a1>(m) + m.layer * O::a1::tensor::ROW;
     double y[2] = {0, 0};
     for (int k = 0; k < 2 * W::K; k++)
-      y[k % 2] += x[k / 2] * (double)wide(gain[k / 2]) * (double)wide(w[W::element(m.layer * W::EXPERTS + expert, k % 2, k / 2, column)]);
+      y[k % 2] += x[k / 2] * (double)to_float(gain[k / 2]) * (double)to_float(w[W::element(m.layer * W::EXPERTS + expert, k % 2, k / 2, column)]);
     double f = plain_factor<typename O::a0>(x, O::eps), gate = y[0] * f;
     plain_tensor<typename O::a4>(m)[i] = (float)(gate / (1 + exp(-gate)) * (y[1] * f));
   }
@@ -117,7 +120,7 @@ template <class O> struct plain_experts_down {
     double y = plain_tensor<typename O::a3>(m)[i];
     for (int c = 0; c < W::CHOICES; c++)
       for (int k = 0; k < W::K; k++)
-        y += (double)chosen[2 * c + 1] * x[c * W::K + k] * (double)wide(w[W::element(m.layer * W::EXPERTS + (int)chosen[2 * c], 0, k, column)]);
+        y += (double)chosen[2 * c + 1] * x[c * W::K + k] * (double)to_float(w[W::element(m.layer * W::EXPERTS + (int)chosen[2 * c], 0, k, column)]);
     plain_tensor<typename O::a4>(m)[i] = (float)y;
   }
 };
@@ -129,7 +132,8 @@ template <class X, class G, class Y> struct plain_norm {
   PLAIN void operator()(long long i) const
   {
     const float *x = plain_tensor<X>(m) + i / X::tensor::ROW * X::tensor::ROW;
-    plain_tensor<Y>(m)[i] = (float)(x[i % X::tensor::ROW] * plain_factor<X>(x, eps) * (double)wide(plain_tensor<G>(m)[m.layer * X::tensor::ROW + i % X::tensor::ROW]));
+    double gain = (double)to_float(plain_tensor<G>(m)[m.layer * X::tensor::ROW + i % X::tensor::ROW]);
+    plain_tensor<Y>(m)[i] = (float)(x[i % X::tensor::ROW] * plain_factor<X>(x, eps) * gain);
   }
 };
 template <class O> void plain_rmsnorm(const plain_tensors &m)
@@ -163,7 +167,8 @@ template <class O> struct plain_rows {
   PLAIN void operator()(long long i) const
   {
     int row = (int)(i / O::a2::tensor::ROW), k = (int)(i % O::a2::tensor::ROW);
-    plain_tensor<typename O::a2>(m)[i] = wide(plain_tensor<typename O::a1>(m)[(long long)plain_tensor<typename O::a0>(m)[row] * O::a1::tensor::ROW + k]);
+    long long token = plain_tensor<typename O::a0>(m)[row];
+    plain_tensor<typename O::a2>(m)[i] = to_float(plain_tensor<typename O::a1>(m)[token * O::a1::tensor::ROW + k]);
   }
 };
 template <class O> void plain_embed(const plain_tensors &m) { each((long long)ROWS * O::a2::tensor::ROW, plain_rows<O>{m}); }
@@ -179,16 +184,18 @@ template <class O, class G> PLAIN double plain_turned(const plain_tensors &m, co
   if constexpr (O::NORMS) {
     double sum = 0;
     for (int k = 0; k < O::dim; k++) sum += (double)x[k] * x[k];
-    f = 1 / sqrt(sum / O::dim + O::eps), g0 = (double)wide(plain_tensor<G>(m)[m.layer * O::dim + i]), g1 = (double)wide(plain_tensor<G>(m)[m.layer * O::dim + i + half]);
+    f = 1 / sqrt(sum / O::dim + O::eps);
+    g0 = (double)to_float(plain_tensor<G>(m)[m.layer * O::dim + i]), g1 = (double)to_float(plain_tensor<G>(m)[m.layer * O::dim + i + half]);
   }
-  float2 t = M.turn[O::ID][m.position * half + i];
+  float2 t = M.rotation[O::ID][m.position * half + i];
   double a = x[i] * f * g0, b = x[i + half] * f * g1;
   return e < half ? a * t.x - b * t.y : b * t.x + a * t.y;
 }
 
 template <class P> PLAIN long long plain_cached(int layer, int row, int head, int position)
 {
-  return ((((long long)layer * P::PAGES + P::FIRST_PAGE + row * P::ROW_PAGES + position / P::SLOTS) * P::HEADS + head) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
+  long long page = (long long)layer * P::PAGES + P::FIRST_PAGE + row * P::ROW_PAGES + position / P::SLOTS;
+  return ((page * P::HEADS + head) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
 }
 
 template <class O, class K, class G, class P> struct plain_append_one {
@@ -198,9 +205,9 @@ template <class O, class K, class G, class P> struct plain_append_one {
     int e = (int)(i % O::dim), head = (int)(i / O::dim % O::kv), row = (int)(i / O::dim / O::kv);
     const float *x = plain_tensor<K>(m) + (long long)row * K::tensor::ROW + O::heads * O::dim;
     typename P::tensor::type *to = plain_tensor<P>(m) + plain_cached<P>(m.layer, row, head, m.position);
-    int at = kept_at<P>(m.position, e);
-    keep_as(to + at, (float)plain_turned<O, G>(m, x + head * O::dim, e));
-    keep_as(to + at + P::SLOTS * P::DIM, x[O::kv * O::dim + head * O::dim + e]);
+    int at = swizzled_index<P>(m.position, e);
+    store_as(to + at, (float)plain_turned<O, G>(m, x + head * O::dim, e));
+    store_as(to + at + P::SLOTS * P::DIM, x[O::kv * O::dim + head * O::dim + e]);
   }
 };
 template <class O> void plain_rotary_append(const plain_tensors &m)
@@ -223,9 +230,9 @@ template <class O, class G, class P, class Y> struct plain_attend {
     for (int p = 0; p <= m.position; p++) {
       const typename P::tensor::type *key = plain_tensor<P>(m) + plain_cached<P>(m.layer, row, kv, p);
       double score = 0;
-      for (int k = 0; k < O::dim; k++) score += q[k] * (double)wide(key[kept_at<P>(p, k)]);
+      for (int k = 0; k < O::dim; k++) score += q[k] * (double)to_float(key[swizzled_index<P>(p, k)]);
       double top = fmax(most, score), stay = exp(most - top), add = exp(score - top);
-      most = top, sum = sum * stay + add, out = out * stay + add * (double)wide(key[P::SLOTS * P::DIM + kept_at<P>(p, e)]);
+      most = top, sum = sum * stay + add, out = out * stay + add * (double)to_float(key[P::SLOTS * P::DIM + swizzled_index<P>(p, e)]);
     }
     plain_tensor<Y>(m)[i] = (float)(out / sum);
   }
@@ -252,6 +259,7 @@ template <class O> void plain_qknorm_rotary_attention(const plain_tensors &m)
 
 template <class O> void plain_served_attention(const plain_tensors &m) { plain_rotary_attention<O>(m); }
 template <class O> void plain_qknorm_served_attention(const plain_tensors &m) { plain_qknorm_rotary_attention<O>(m); }
+
 // ---- parts of attention ----
 
 template <class O, class G, class P, class Y, class D> struct plain_attend_part {
@@ -268,9 +276,9 @@ template <class O, class G, class P, class Y, class D> struct plain_attend_part 
       int of = p < end ? p : m.position;
       const typename P::tensor::type *key = plain_tensor<P>(m) + plain_cached<P>(m.layer, row, kv, of);
       double score = 0;
-      for (int k = 0; k < O::dim; k++) score += q[k] * (double)wide(key[kept_at<P>(of, k)]);
+      for (int k = 0; k < O::dim; k++) score += q[k] * (double)to_float(key[swizzled_index<P>(of, k)]);
       double top = fmax(most, score), stay = exp(most - top), add = exp(score - top);
-      most = top, sum = sum * stay + add, out = out * stay + add * (double)wide(key[P::SLOTS * P::DIM + kept_at<P>(of, e)]);
+      most = top, sum = sum * stay + add, out = out * stay + add * (double)to_float(key[P::SLOTS * P::DIM + swizzled_index<P>(of, e)]);
     }
     plain_tensor<Y>(m)[i] = (float)out;
     float *d = plain_tensor<D>(m) + 2 * (i / O::dim);
@@ -356,7 +364,7 @@ template <class O> struct plain_best {
 };
 template <class O> void plain_argmax(const plain_tensors &m) { each(ROWS, plain_best<O>{m}); }
 
-// Sampling with all settings zero: the first candidate of a part is its largest logit.
+// Sampling with all settings zero: the first candidate of a part is its largest logit, and the others are no tokens.
 template <class O> struct plain_candidate {
   plain_tensors m;
   PLAIN void operator()(long long i) const

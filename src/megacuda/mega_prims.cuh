@@ -1,7 +1,7 @@
 // Machine primitives of the kernel: threads, barriers, memory operations. mega_shim.h has the same primitives for a CPU.
 #define DEV __device__ __forceinline__
-// All bodies are inlined into one function: a call would spill registers to memory, and the pipeline leaves no L1 cache. Functions that end a run are
-// not inlined. Bodies of sampling are not inlined either, because they run once per step and would take registers from the products.
+// All bodies are inlined into one function: a call would spill registers to memory, and the pipeline leaves no L1 cache. APART functions are not
+// inlined: the watchdog, the loops of the single threads, and sampling, which runs once per step and would take registers from the products.
 #define BODY __device__ __forceinline__
 #define APART __device__ __noinline__
 #define PLAIN __device__
@@ -31,13 +31,13 @@ DEV u32 shared_at(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 #define STAY "l"(0x14F0000000000000ull)
 
 // The next launch of the stream may begin when all blocks of this one have called this function.
-DEV void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;"); }
+DEV void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;"); }
 // Waits until the previous launch has ended and its writes are visible.
-DEV void wait_for_end() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+DEV void wait_for_previous_launch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 // ---- words with epochs: relaxed accesses, because the epoch in a word shows that its data are valid ----
-// An access is a single one of 128 bits. The compiler would omit unused numbers of a word and read the others one by one, so a word could be torn.
-// Therefore the tag depends on all of them, through a mask that is zero. The compiler does not know the mask.
+// A word is read and written by one access of 128 bits. The compiler would omit unused numbers of a word and read the others one by one, so a word
+// could be torn. Therefore the tag depends on all of them, through a mask that is zero. The compiler does not know the mask.
 struct bits128 {
   u64 low, high;
 };
@@ -49,13 +49,14 @@ DEV uint4 word_of(bits128 b)
   return make_uint4(x, y, z, (u32)(b.high >> 32) ^ ((x ^ y ^ z) & NO_BITS));
 }
 
-DEV void put(uint4 *p, uint4 v)
+DEV void store_word(uint4 *p, uint4 v)
 {
   bits128 b = bits_of(v);
-  asm volatile("{.reg .b128 t;\nmov.b128 t, {%1, %2};\nst.relaxed.gpu.global.L2::cache_hint.b128 [%0], t, %3;}" ::"l"(p), "l"(b.low), "l"(b.high), STAY
+  asm volatile("{.reg .b128 t;\nmov.b128 t, {%1, %2};\nst.relaxed.gpu.global.L2::cache_hint.b128 [%0], t, %3;}" ::"l"(p), "l"(b.low), "l"(b.high),
+               STAY
                : "memory");
 }
-DEV uint4 get(const uint4 *p)
+DEV uint4 load_word(const uint4 *p)
 {
   bits128 b;
   asm volatile("{.reg .b128 t;\nld.relaxed.gpu.global.L2::cache_hint.b128 t, [%2], %3;\nmov.b128 {%0, %1}, t;}"
@@ -66,19 +67,19 @@ DEV uint4 get(const uint4 *p)
 }
 
 // The same if the writer or the reader is another GPU.
-DEV void put_far(uint4 *p, uint4 v, int)
+DEV void store_peer_word(uint4 *p, uint4 v, int)
 {
   bits128 b = bits_of(v);
   asm volatile("{.reg .b128 t;\nmov.b128 t, {%1, %2};\nst.relaxed.sys.global.b128 [%0], t;}" ::"l"(p), "l"(b.low), "l"(b.high) : "memory");
 }
-DEV uint4 get_far(const uint4 *p)
+DEV uint4 load_peer_word(const uint4 *p)
 {
   bits128 b;
   asm volatile("{.reg .b128 t;\nld.relaxed.sys.global.b128 t, [%2];\nmov.b128 {%0, %1}, t;}" : "=l"(b.low), "=l"(b.high) : "l"(p) : "memory");
   return word_of(b);
 }
-DEV void tell(u32 *p, u32 v) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
-DEV u32 heard(const u32 *p)
+DEV void store_signal(u32 *p, u32 v) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+DEV u32 load_signal(const u32 *p)
 {
   u32 v;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
@@ -96,8 +97,8 @@ DEV void release_add(u32 *p, u32 v) { asm volatile("red.release.gpu.global.add.L
 DEV void release_set(u32 *p, u32 v) { asm volatile("st.release.gpu.global.L2::cache_hint.u32 [%0], %1, %2;" ::"l"(p), "r"(v), STAY : "memory"); }
 DEV void fence_proxy() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
-// ---- data that other blocks write within the launch: read from L2, never by constant loads ----
-DEV float4 fresh4(const void *p)
+// ---- data that other blocks write within the launch: relaxed accesses in L2, never constant loads ----
+DEV float4 load4_relaxed(const void *p)
 {
   float4 v;
   asm volatile("ld.relaxed.gpu.global.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
@@ -106,31 +107,37 @@ DEV float4 fresh4(const void *p)
                : "memory");
   return v;
 }
-DEV float fresh(const float *p)
+DEV float load_relaxed(const float *p)
 {
   float v;
   asm volatile("ld.relaxed.gpu.global.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(v) : "l"(p), STAY : "memory");
   return v;
 }
-DEV int fresh(const int *p)
+DEV int load_relaxed(const int *p)
 {
   int v;
   asm volatile("ld.relaxed.gpu.global.L2::cache_hint.s32 %0, [%1], %2;" : "=r"(v) : "l"(p), STAY : "memory");
   return v;
 }
-DEV float fresh(const bf16 *p)
+DEV float load_relaxed(const bf16 *p)
 {
   unsigned short v;
   asm volatile("ld.relaxed.gpu.global.L2::cache_hint.u16 %0, [%1], %2;" : "=h"(v) : "l"(p), STAY : "memory");
   return __uint_as_float((u32)v << 16);
 }
-DEV void keep(bf16 *p, bf16 v) { asm volatile("st.relaxed.gpu.global.L2::cache_hint.u16 [%0], %1, %2;" ::"l"(p), "h"(v.bits), STAY : "memory"); }
-DEV void keep4(void *p, uint4 v)
+DEV void store_relaxed(bf16 *p, bf16 v)
+{
+  asm volatile("st.relaxed.gpu.global.L2::cache_hint.u16 [%0], %1, %2;" ::"l"(p), "h"(v.bits), STAY : "memory");
+}
+DEV void store_relaxed(float *p, float v)
+{
+  asm volatile("st.relaxed.gpu.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(p), "f"(v), STAY : "memory");
+}
+DEV void store4_relaxed(void *p, uint4 v)
 {
   asm volatile("st.relaxed.gpu.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), STAY
                : "memory");
 }
-DEV void keep(float *p, float v) { asm volatile("st.relaxed.gpu.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(p), "f"(v), STAY : "memory"); }
 
 // ---- constants that all blocks read ----
 DEV float constant(const float *p)
@@ -188,8 +195,8 @@ DEV void stage_copy(void *to, const void *from, int bytes, stage_barrier *b, boo
                : "memory");
 }
 
-// Prefetches into L2 bytes that many blocks will read soon.
-DEV void fetch_early(const void *from, int bytes)
+// Prefetches bytes into L2.
+DEV void prefetch_l2(const void *from, int bytes)
 {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 }
@@ -202,14 +209,14 @@ DEV u32 done_look(const u32 *p)
   asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(shared_at(p)) : "memory");
   return v;
 }
-DEV void nap() { asm volatile("nanosleep.u32 40;"); }
+DEV void sleep_briefly() { asm volatile("nanosleep.u32 40;"); }
 
 // ---- threads of a block ----
-DEV void all_threads() { __syncthreads(); }
-DEV void consumers() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory"); }
-DEV void warp_barrier() { __syncwarp(); }
-DEV float across(float x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
-DEV int across(int x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
+DEV void sync_block() { __syncthreads(); }
+DEV void sync_consumers() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory"); }
+DEV void sync_warp() { __syncwarp(); }
+DEV float shuffle_xor(float x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
+DEV int shuffle_xor(int x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 DEV bool any_of_warp(bool x) { return __any_sync(~0u, x); }
 
 // ---- tensor cores: c[16][8] += a[16][16] b[16][8], bf16; fragments of mma.m16n8k16 ----
@@ -222,9 +229,12 @@ DEV void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
 
 // Loads four matrices of 8 x 8 bf16 from shared memory, transposed. Lane i gives the address of row i % 8 of matrix i / 8. A thread
 // gets rows LANE % 4 * 2 and LANE % 4 * 2 + 1 of column LANE / 4 of each matrix.
-DEV void load_turned(u32 (&v)[4], const void *row)
+DEV void load_transposed(u32 (&v)[4], const void *row)
 {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(shared_at(row)) : "memory");
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "r"(shared_at(row))
+               : "memory");
 }
 
 // ---- numbers ----
@@ -239,10 +249,10 @@ DEV float exp2_of(float x)
 }
 DEV float exp_of(float x) { return exp2_of(x * 1.44269504f); }
 DEV float ratio(float x, float y) { return __fdividef(x, y); }
-DEV float root_inverse(float x) { return rsqrtf(x); }
-DEV float wide(float x) { return x; }
-DEV float wide(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
-DEV void keep_as(float *p, float x) { *p = x; }
+DEV float inverse_sqrt(float x) { return rsqrtf(x); }
+DEV float to_float(float x) { return x; }
+DEV float to_float(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
+DEV void store_as(float *p, float x) { *p = x; }
 // Two numbers as bf16, x in the lower half. Converting them one by one would be slower.
 DEV u32 pair_of(float x, float y)
 {
@@ -250,7 +260,7 @@ DEV u32 pair_of(float x, float y)
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
   return pair;
 }
-DEV void keep_as(bf16 *p, float x) { p->bits = (unsigned short)pair_of(x, 0); }
+DEV void store_as(bf16 *p, float x) { p->bits = (unsigned short)pair_of(x, 0); }
 // Products of two pairs, rounded once.
 DEV u32 times_pair(u32 x, u32 y)
 {

@@ -19,15 +19,16 @@ template <class X> DEV float norm_factor(moment j, int row, float eps)
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < WARPS; i++) sum += S.square[S.node[j.n].turn][row][i];
-  return root_inverse(sum / X::tensor::ROW + eps);
+  return inverse_sqrt(sum / X::tensor::ROW + eps);
 }
 
-// Division of a piece [slices][columns][k] between a block's threads: ALONG of them divide k, and groups of them the columns.
+// Division of a piece [slices][columns][k] between a block's threads: ALONG threads divide k, and groups of so many divide the columns.
 template <class W> struct division {
   typedef pack<typename W::tensor::type> line;
   static constexpr int along = W::ALONG, groups = THREADS / along, parts = W::MATRIX ? WARPS : along / 32;
   static constexpr int columns = W::SLICES * W::COLUMNS, each = (columns + groups - 1) / groups;
-  static constexpr int sums = W::TILE_ROWS * columns * parts, fit = PART_FLOATS / sums, batch = fit < 8 ? fit : 8; // sums of a tile; tiles finished together
+  static constexpr int sums = W::TILE_ROWS * columns * parts, fit = PART_FLOATS / sums; // sums of a tile; tiles that fit
+  static constexpr int batch = fit < 8 ? fit : 8;                                       // tiles finished together
   static constexpr int reduced = each > 16 ? 32 : each > 8 ? 16 : each > 4 ? 8 : each > 2 ? 4 : each > 1 ? 2 : 1;
   static_assert(batch > 0 && (W::MATRIX || each <= 32), "a thread sums at most 32 columns");
 };
@@ -38,11 +39,11 @@ template <class X, class G> struct plain_input {
   {
     constexpr int K = X::tensor::ROW;
     float square = 0;
-    gather<X, G, K>(j, r, 0, K, [&](int e, float v, float g) { keep_input<W>(r, e, v * g), square += v * v; });
+    gather<X, G, K>(j, r, 0, K, [&](int e, float v, float g) { store_input<W>(r, e, v * g), square += v * v; });
     if (!W::MATRIX && TID < 8) input_row<W>(r)[K + TID] = 0;
     if constexpr (!std::is_same<G, no_gain>::value) {
 #pragma unroll
-      for (int m = 16; m; m /= 2) square += across(square, m);
+      for (int m = 16; m; m /= 2) square += shuffle_xor(square, m);
       if (LANE == 0) S.square[S.node[j.n].turn][r][WARP] = square;
     }
   }
@@ -50,7 +51,7 @@ template <class X, class G> struct plain_input {
   {
 #pragma unroll 1
     for (int r = 0; r < ROWS; r++) load_row<W>(j, r);
-    consumers();
+    sync_consumers();
     ready(j);
   }
 };
@@ -62,12 +63,12 @@ template <int HALF, int N> DEV void halve(float (&acc)[N], int lane)
 #pragma unroll
   for (int i = 0; i < HALF; i++) {
     float give = upper ? acc[i] : acc[i + HALF], stay = upper ? acc[i + HALF] : acc[i];
-    acc[i] = stay + across(give, HALF);
+    acc[i] = stay + shuffle_xor(give, HALF);
   }
   if constexpr (HALF > 1) halve<HALF / 2>(acc, lane);
 }
 
-template <class W> DEV void take_line(const char *line, const float *x, float &acc)
+template <class W> DEV void dot_line(const char *line, const float *x, float &acc)
 {
   typedef pack<typename W::tensor::type> p;
   float w[p::N];
@@ -77,7 +78,8 @@ template <class W> DEV void take_line(const char *line, const float *x, float &a
 }
 
 // Multiplies one piece: `width` of k from `from` on, `columns` columns per slice.
-template <class W> DEV void take_piece(const char *stage, int from, int width, int columns, float (&acc)[W::TILE_ROWS][division<W>::reduced], int tid)
+template <class W>
+DEV void dot_piece(const char *stage, int from, int width, int columns, float (&acc)[W::TILE_ROWS][division<W>::reduced], int tid)
 {
   typedef division<W> d;
   constexpr int N = d::line::N;
@@ -96,13 +98,13 @@ template <class W> DEV void take_piece(const char *stage, int from, int width, i
       if (slice >= W::SLICES || column >= columns) continue;
       const char *line = stage + (slice * columns + column) * pitch + c * 16;
 #pragma unroll
-      for (int r = 0; r < W::TILE_ROWS; r++) take_line<W>(line, x[r], acc[r][i]);
+      for (int r = 0; r < W::TILE_ROWS; r++) dot_line<W>(line, x[r], acc[r][i]);
     }
   }
 }
 
 // Multiplies all pieces of a tile, and stores its sums in `part`: [warp along k][row][column of a slice].
-template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
+template <class W> DEV u32 dot_tile(moment j, int tile, u32 taken, float *part)
 {
   typedef division<W> d;
   float acc[W::TILE_ROWS][d::reduced];
@@ -115,14 +117,14 @@ template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
   for (int from = 0; from < W::INPUT; from += width) {
     u32 slot = taken % STAGES;
     wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
-    take_piece<W>(S.ring[slot], from, min(width, W::INPUT - from), columns, acc, tid);
-    let_go(taken, tid), taken++;
+    dot_piece<W>(S.ring[slot], from, min(width, W::INPUT - from), columns, acc, tid);
+    release_stage(taken, tid), taken++;
   }
 #pragma unroll
   for (int r = 0; r < W::TILE_ROWS; r++) {
     if constexpr (d::reduced > 1) halve<d::reduced / 2>(acc[r], tid % 32);
 #pragma unroll
-    for (int m = d::reduced; m < 32; m *= 2) acc[r][0] += across(acc[r][0], m);
+    for (int m = d::reduced; m < 32; m *= 2) acc[r][0] += shuffle_xor(acc[r][0], m);
     int at = tid / d::along * d::each + tid % 32;
     if (tid % 32 < d::each && at < d::columns) part[(tid / 32 % d::parts * W::TILE_ROWS + r) * d::columns + at] = acc[r][0];
   }
@@ -138,13 +140,13 @@ template <class W> DEV float sum_of(const float *part, int row, int column)
   return x;
 }
 
-// Words of the residual for a unit of the output. They are loaded early and checked when they are needed.
+// Words of the residual for a unit of the output. They are loaded early. Their tags are checked when they are needed.
 template <class R, class T> struct residual_of {
   using from = typename R::tensor;
   static constexpr bool same = from::TAGGED && from::GROUP == T::GROUP && from::ROW == T::ROW;
   static DEV uint4 ask(moment j, int row, int unit)
   {
-    if constexpr (same) return get(words_of<from>(epoch_of<R>(j), row) + unit);
+    if constexpr (same) return load_word(words_of<from>(epoch_of<R>(j), row) + unit);
     return make_uint4(0, 0, 0, 0);
   }
   static DEV void take(moment j, int row, int unit, uint4 v, float (&to)[3])
@@ -193,7 +195,7 @@ struct one_row {
   DEV int at(int) const { return row; }
 };
 
-// One warp computes first the columns, then the units.
+// One warp computes the columns of a batch, then adds the residual and writes the units.
 template <class X, class W, class R, class Y, int F, class ALL>
 DEV void finish_batch(moment j, const batch_units &b, int tiles, ALL rows, float *part, float eps, uint4 early)
 {
@@ -201,9 +203,11 @@ DEV void finish_batch(moment j, const batch_units &b, int tiles, ALL rows, float
   using T = typename Y::tensor;
   constexpr int pitch = d::sums;
 #pragma unroll 1
-  for (int i = LANE; i < tiles * (ALL::N * W::COLUMNS); i += 32)
-    finish_column<X, W, F>(j, part + i / (ALL::N * W::COLUMNS) * pitch, i / W::COLUMNS % ALL::N, rows.at(i / W::COLUMNS % ALL::N), i % W::COLUMNS, eps);
-  warp_barrier();
+  for (int i = LANE; i < tiles * (ALL::N * W::COLUMNS); i += 32) {
+    int tile = i / (ALL::N * W::COLUMNS), at = i / W::COLUMNS % ALL::N;
+    finish_column<X, W, F>(j, part + tile * pitch, at, rows.at(at), i % W::COLUMNS, eps);
+  }
+  sync_warp();
 #pragma unroll 1
   for (int u = LANE; u < b.n * ALL::N; u += 32) {
     int at = b.row_of<ALL>(u), unit = b.first + u - at * b.n, row = rows.at(at), from = first_of<T>(unit) - b.element;
@@ -218,10 +222,10 @@ DEV void finish_batch(moment j, const batch_units &b, int tiles, ALL rows, float
   }
 }
 
-// Computes tiles lo .. hi - 1 in batches, which the warps finish in turn. R: the residual's access, for ADDED. `load` loads the input.
 struct batch_turn {
-  int half, who; // half of the room for sums; the finishing warp
+  int half, who; // half of the room for sums; the warp that finishes the batch
 };
+// Computes tiles lo .. hi - 1 in batches, which the warps finish in turn. R: the residual's access, for ADDED. `load` loads the input.
 template <class X, class W, class R, class Y, int F, class ALL, class LOAD>
 DEV u32 batches(moment j, int lo, int hi, ALL rows, u32 taken, float eps, batch_turn &turn, LOAD load)
 {
@@ -245,9 +249,9 @@ DEV u32 batches(moment j, int lo, int hi, ALL rows, u32 taken, float eps, batch_
       if constexpr (W::MATRIX)
         taken = matrix_tile<W>(j, first + t, taken, part);
       else
-        taken = take_tile<W>(j, first + t, taken, part);
+        taken = dot_tile<W>(j, first + t, taken, part);
     }
-    consumers();
+    sync_consumers();
     mark(j, SUMMED);
     if (WARP == turn.who) finish_batch<X, W, R, Y, F>(j, b, n, rows, S.part[turn.half], eps, early);
   }

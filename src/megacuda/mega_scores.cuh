@@ -1,6 +1,6 @@
-// Attention by tensor cores, for bf16 rows of a multiple of 128 bytes, and up to eight query heads of a kv head. Queries and weights of values are split
-// as x = high + low, both bf16. Rows 0 to 7 of the first operand have the high parts of the heads, rows 8 to 15 the low ones. The same thread has
-// both sums. The layout of the scores is that of a first operand, so they stay in registers for the product with the values.
+// Attention by tensor cores, for bf16 rows of a multiple of 128 bytes, and up to eight query heads of a kv head. Queries and the weights of values
+// are split as x = high + low, both bf16. Rows 0 to 7 of the first operand have the high parts of the heads, rows 8 to 15 the low ones. A thread has
+// the sums of both parts. Scores have the layout of a first operand, so they stay in registers for the product with the values.
 //
 // The warps take strips of sixteen positions in turn, across pieces.
 
@@ -15,10 +15,10 @@ DEV void split_pair(float x, float y, u32 &high, u32 &low)
   high = pair_of(x, y), low = pair_of(x - bits_float(high << 16), y - bits_float(high & 0xffff0000u));
 }
 // Stores element e of a head. Pairs of high and low parts alternate, so that a thread loads a first operand at once.
-DEV void keep_split(bf16 *head, int e, float x)
+DEV void store_split(bf16 *head, int e, float x)
 {
   bf16 *high = head + e / 2 * 4 + e % 2;
-  keep_as(high, x), keep_as(high + 2, x - wide(*high));
+  store_as(high, x), store_as(high + 2, x - to_float(*high));
 }
 
 template <class P, int HEADS> struct matrix_softmax {
@@ -44,14 +44,14 @@ template <class P, int HEADS> struct matrix_softmax {
       }
   }
   // Processes a piece of n positions. `slot` is the slot of the first.
-  DEV void see(int keys, int n, int slot, int values)
+  DEV void add(int keys, int n, int slot, int values)
   {
 #pragma unroll 1
     for (; turn * STRIP < n; turn += WARPS) strip(keys, n, slot, values, turn * STRIP);
     turn -= (n + STRIP - 1) / STRIP;
   }
   // Offset in the ring of a chunk of a row, and the address of another chunk of that row. Rows begin at multiples of 128 bytes.
-  DEV static int first_of(int rows, int row, int slot, int chunk) { return rows + row * ROW + (chunk ^ exchange(ROW, slot + row)) * 16; }
+  DEV static int first_of(int rows, int row, int slot, int chunk) { return rows + row * ROW + (chunk ^ swizzle_of(ROW, slot + row)) * 16; }
   DEV static const char *chunk_of(int first, int chunk) { return S.ring[0] + (first ^ chunk % 8 * 16) + chunk / 8 * 128; }
   DEV void strip(int keys, int n, int slot, int values, int first)
   {
@@ -65,7 +65,7 @@ template <class P, int HEADS> struct matrix_softmax {
         s[b][i] = first + b * 8 + line * 2 + i < n ? s[b][i] + s[b][i + 2] : -INFINITY;
         top = fmaxf(top, s[b][i]);
       }
-    top = fmaxf(top, across(top, 1)), top = fmaxf(top, across(top, 2));
+    top = fmaxf(top, shuffle_xor(top, 1)), top = fmaxf(top, shuffle_xor(top, 2));
     stay = exp2_of(most - top), most = top, sum *= stay;
     u32 a[4];
 #pragma unroll
@@ -85,7 +85,7 @@ template <class P, int HEADS> struct matrix_softmax {
 #pragma unroll
     for (int b = 0; b < blocks; b += 2) {
       u32 v[4];
-      load_turned(v, chunk_of(row, b));
+      load_transposed(v, chunk_of(row, b));
       mma(out[b], a[0], a[1], a[2], a[3], v[0], v[1]), mma(out[b + 1], a[0], a[1], a[2], a[3], v[2], v[3]);
     }
   }
@@ -112,9 +112,9 @@ template <class P, int HEADS> struct matrix_softmax {
   DEV void join()
   {
     int h = min(head, HEADS - 1);
-    sum += across(sum, 1), sum += across(sum, 2);
+    sum += shuffle_xor(sum, 1), sum += shuffle_xor(sum, 2);
     if (head < HEADS && line == 0) S.attend.most[WARP][h] = most;
-    consumers();
+    sync_consumers();
     float scale = exp2_of(most - top_of_warps(h));
     if (head >= HEADS) return;
     if (line == 0) S.attend.sum[WARP][h] = sum * scale;

@@ -16,12 +16,11 @@ DEV seat seat_of(int row, int at) // in step `at` of the launch
 // The attention tile to run as the i-th one. The launch gives an order in which adjacent tiles take about equally long.
 DEV int served_tile(int i) { return M.order ? M.order[i] : i; }
 
-// Address of the key at a position of a row's request; the value is `slots * dim` elements further. Rows that are not live use the first page.
+// Address of the key at a position of a row's request (key_of). Rows that are not live use the first page.
 template <class P> DEV typename P::tensor::type *served_at(const seat &s, int layer, int tile, int position)
 {
-  using T = typename P::tensor;
-  int row = P::row(tile), page = s.live ? M.table[row * P::PAGES + position / P::SLOTS] : 0;
-  return (typename T::type *)M.tensor[T::ID] + ((((size_t)layer * P::PAGES + page) * P::HEADS + P::head(tile)) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
+  size_t page = s.live ? M.table[P::row(tile) * P::PAGES + position / P::SLOTS] : 0;
+  return key_of<P>(layer, page, tile, position);
 }
 
 // ---- attention ----
@@ -31,7 +30,7 @@ template <class O, class K, class V, class U, class P> DEV void served_key(momen
 {
   int layer = S.node[j.n].layer, k0 = K::lo1(layer, tile), v0 = V::lo1(layer, tile);
   typename P::tensor::type *keys = served_at<P>(s, layer, tile, s.position), *values = keys + P::SLOTS * P::DIM;
-  turns<O, U, U> turn;
+  rotation<O, U, U> turn;
   j.position = s.position - (P::row(tile) - row);
   turn.load(j);
   for (int i = TID; i < 2 * O::dim; i += THREADS) { // one element per thread, because the sums of the heads occupy registers
@@ -39,11 +38,11 @@ template <class O, class K, class V, class U, class P> DEV void served_key(momen
     if (i < O::dim)
       S.attend.now[0][e] = element_of<K>(j, row, k0 + e);
     else
-      keep_now<P>(1, values, j.position, e, element_of<V>(j, row, v0 + e), own);
+      store_now<P>(1, values, j.position, e, element_of<V>(j, row, v0 + e), own);
   }
-  consumers();
-  if (WARP == 0) turn_head<O>(turn, turn.key, S.attend.now[0], [&](int e, float a) { keep_now<P>(0, keys, j.position, e, a, own); });
-  consumers();
+  sync_consumers();
+  if (WARP == 0) rotate_head<O>(turn, turn.key, S.attend.now[0], [&](int e, float a) { store_now<P>(0, keys, j.position, e, a, own); });
+  sync_consumers();
 }
 
 template <class O, class K, class V, class G, class P> DEV void served_append(moment j)
@@ -52,7 +51,7 @@ template <class O, class K, class V, class G, class P> DEV void served_append(mo
 #pragma unroll 1
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
     seat s = seat_of(P::row(tile), j.at);
-    turns<O, G, G> turn;
+    rotation<O, G, G> turn;
     j.position = s.position;
     turn.load(j);
     append_to<O, K, V, P>(j, turn, tile, served_at<P>(s, S.node[j.n].layer, tile, s.position));
@@ -75,41 +74,41 @@ template <class O, class Q, class K, class V, class G, class U, class P, class Y
     const int tile = served_tile(i);
     int q0 = Q::lo1(layer, tile), row = P::row(tile), past = seat_of(row, j.at).past, end = P::end(tile, past);
     {
-      turns<O, G, G> turn;
+      rotation<O, G, G> turn;
       j.position = seat_of(row, j.at).position;
       turn.load(j);
       gather<Q, no_gain, heads * O::dim>(j, row, q0, Q::hi1(layer, tile), [&](int e, float x, float) { S.attend.query[e - q0] = x; });
-      consumers();
+      sync_consumers();
       ready(j);
 #pragma unroll 1
-      for (int h = WARP; h < heads; h += WARPS) turn_query<O, P>(turn, h);
-      consumers();
+      for (int h = WARP; h < heads; h += WARPS) rotate_query<O, P>(turn, h);
+      sync_consumers();
     }
     a.begin(O::SCALE * LOG2E);
 #pragma unroll 1
     for (int at = P::first(tile, past), n; at < end; at += n, taken++) {
       int keys, values;
       n = next_piece<P>(j, taken, at, end, keys, values);
-      a.see(keys, n, at % P::SLOTS, values);
-      let_go(taken, TID);
+      a.add(keys, n, at % P::SLOTS, values);
+      release_stage(taken, TID);
     }
     a.join();
 #pragma unroll 1
     for (int r = P::part(tile) ? row + 1 : row - seat_of(row, j.at).before; r <= row; r++) {
-      consumers(); // all threads have used the previous key
+      sync_consumers(); // all threads have used the previous key
       served_key<O, K, V, U, P>(j, seat_of(row, j.at), tile, r, r == row && !part);
       score_now<O, heads>();
-      consumers();
+      sync_consumers();
 #pragma unroll
       for (int k = 0; k < each; k++)
-        if (TID + k * THREADS < heads * O::dim) now[k].template see_now<O::dim>(TID + k * THREADS);
+        if (TID + k * THREADS < heads * O::dim) now[k].template add_now<O::dim>(TID + k * THREADS);
     }
-    consumers();
+    sync_consumers();
     mark(j, SUMMED);
 #pragma unroll
     for (int k = 0; k < each; k++)
       if (TID + k * THREADS < heads * O::dim) S.attend.query[TID + k * THREADS] = now[k].template join<O::dim, part>(TID + k * THREADS);
-    consumers();
+    sync_consumers();
     write_heads<O, Y, D>(j, row, tile);
   }
   publish(j);
@@ -140,7 +139,8 @@ template <class O> BODY u32 body_served_attention_part(moment j, u32 taken)
 }
 template <class O> BODY u32 body_qknorm_served_attention_part(moment j, u32 taken)
 {
-  return serve<O, typename O::a0, typename O::a1, typename O::a2, typename O::a3, typename O::a4, typename O::a5, typename O::a6, typename O::a7>(j, taken);
+  return serve<O, typename O::a0, typename O::a1, typename O::a2, typename O::a3, typename O::a4, typename O::a5, typename O::a6, typename O::a7>(
+      j, taken);
 }
 
 // ---- sampling: candidates are ordered by key; ties by the smaller token ----
@@ -151,7 +151,7 @@ struct ranked {
   float key;
   int token;
 };
-// Updates the best candidate among those after `last` in the order; all are after NO_TOKEN.
+// Updates the best candidate among those after `last` in the order. All candidates are after NO_TOKEN.
 DEV void consider(float key, int token, const ranked &last, float &best, int &best_at)
 {
   bool behind = last.token == NO_TOKEN || key < last.key || (key == last.key && token > last.token);
@@ -161,10 +161,11 @@ DEV void consider(float key, int token, const ranked &last, float &best, int &be
 // Room for candidates: the inputs of products, which are not in use at that time.
 DEV float *sampled() { return &S.x[0][0]; }
 
+// The settings of a row: see mega_noise.h.
 template <class M0> DEV const float *settings_of(int row) { return (const float *)M.tensor[M0::tensor::ID] + row * NOISE_SETTINGS; }
 DEV int top_of(const float *settings, int most) { return (int)fminf(fmaxf(settings[NOISE_TOP], 0), (float)most); }
 
-template <class O> APART void leave_candidates(moment j)
+template <class O> APART void write_candidates(moment j)
 {
   using X = typename O::a0;
   using Y = typename O::a2;
@@ -179,7 +180,7 @@ template <class O> APART void leave_candidates(moment j)
       const int position = seat_of(r, j.at).position;
       ranked last = {0, NO_TOKEN};
       for (int i = TID; i < 2 * kept; i += THREADS) sampled()[i] = i % 2 ? -1.0f : -INFINITY;
-      consumers();
+      sync_consumers();
 #pragma unroll 1
       for (int k = 0; k < max(top, 1); k++) {
         float best = -INFINITY;
@@ -195,19 +196,19 @@ template <class O> APART void leave_candidates(moment j)
           sampled()[2 * k + 1] = (float)at;
         }
       }
-      consumers();
+      sync_consumers();
       write_row<Y>(j, r, tile * 2 * kept, (tile + 1) * 2 * kept, [&](int e) { return sampled()[e % (2 * kept)]; });
-      consumers();
+      sync_consumers();
     }
   publish(j);
 }
 template <class O> BODY u32 body_sample_partial(moment j, u32 taken)
 {
-  leave_candidates<O>(j);
+  write_candidates<O>(j);
   return taken;
 }
 
-template <class O> APART void take_sample(moment j)
+template <class O> APART void write_samples(moment j)
 {
   using X = typename O::a0;
   constexpr int all = X::tensor::ROW / 2;
@@ -221,7 +222,7 @@ template <class O> APART void take_sample(moment j)
     float chosen = -INFINITY;
     int chosen_at = NO_TOKEN;
     gather<X, no_gain, 2 * all>(j, row, 0, 2 * all, [&](int e, float v, float) { sampled()[e] = v; });
-    consumers();
+    sync_consumers();
 #pragma unroll 1
     for (int k = 0; k < max(top, 1); k++) {
       float best = -INFINITY;
@@ -241,12 +242,12 @@ template <class O> APART void take_sample(moment j)
       if (chosen_at == NO_TOKEN) chosen_at = 0;
       *((int *)M.tensor[O::a2::tensor::ID] + row) = chosen_at, M.tokens[j.at * ROWS + row] = chosen_at;
     }
-    consumers();
+    sync_consumers();
   }
   publish(j);
 }
 template <class O> BODY u32 body_sample(moment j, u32 taken)
 {
-  take_sample<O>(j);
+  write_samples<O>(j);
   return taken;
 }

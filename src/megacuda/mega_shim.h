@@ -38,7 +38,7 @@ using std::min;
 
 // ---- fibers ----
 
-struct shim_gate { // a barrier that opens when `want` fibers have arrived; then the next round begins
+struct shim_gate { // a barrier, which opens when all of its fibers have arrived; then the next round begins
   int come;
   u64 round;
 };
@@ -88,22 +88,22 @@ static u64 shim_random(u64 &s)
   return z ^ z >> 31;
 }
 
-// Words in flight to other ranks. They arrive in any order, but words to one address keep their order.
+// Words in flight to other ranks. They arrive in a random order, but words to one address keep their order.
 struct shim_word {
   uint4 *to, v;
 };
-static std::vector<shim_word> shim_way;
+static std::vector<shim_word> shim_in_flight;
 
 static void shim_arrive(size_t i)
 {
   for (size_t k = 0; k < i; k++)
-    if (shim_way[k].to == shim_way[i].to) i = k;
-  *shim_way[i].to = shim_way[i].v;
-  shim_way.erase(shim_way.begin() + (long)i);
+    if (shim_in_flight[k].to == shim_in_flight[i].to) i = k;
+  *shim_in_flight[i].to = shim_in_flight[i].v;
+  shim_in_flight.erase(shim_in_flight.begin() + (long)i);
 }
 static void shim_arrive_all()
 {
-  while (!shim_way.empty()) shim_arrive(0);
+  while (!shim_in_flight.empty()) shim_arrive(0);
 }
 
 // Stacks are reused between runs and not cleared.
@@ -130,8 +130,8 @@ static void shim_run(int blocks, int threads, size_t bytes, std::function<void()
     fiber_open(x, shim_stack(i, 1 << 17), 1 << 17, shim_begin);
   }
   while (left) {
-    size_t from = shim_random(seed) % f.size(), late = shim_way.empty() ? 0 : shim_random(seed) % (shim_way.size() + 1);
-    for (size_t k = 0; k < late; k++) shim_arrive(shim_random(seed) % shim_way.size());
+    size_t from = shim_random(seed) % f.size(), late = shim_in_flight.empty() ? 0 : shim_random(seed) % (shim_in_flight.size() + 1);
+    for (size_t k = 0; k < late; k++) shim_arrive(shim_random(seed) % shim_in_flight.size());
     for (size_t k = 0; k < f.size(); k++) {
       shim_fiber &x = f[(from + k) % f.size()];
       if (x.done || (x.at && x.at->round == x.round)) continue;
@@ -146,38 +146,38 @@ static void shim_run(int blocks, int threads, size_t bytes, std::function<void()
 
 // ---- the machine ----
 
-static inline void put(uint4 *p, uint4 v) { *p = v; }
-static inline uint4 get(const uint4 *p) { return shim_yield(), *p; }
-static inline void put_far(uint4 *p, uint4 v, int rank)
+static inline void store_word(uint4 *p, uint4 v) { *p = v; }
+static inline uint4 load_word(const uint4 *p) { return shim_yield(), *p; }
+static inline void store_peer_word(uint4 *p, uint4 v, int rank)
 {
   if (rank == RANK)
     *p = v;
   else
-    shim_way.push_back({p, v});
+    shim_in_flight.push_back({p, v});
 }
-static inline uint4 get_far(const uint4 *p) { return get(p); }
-static inline void tell(u32 *p, u32 v) { shim_arrive_all(), *p = v; }
-static inline u32 heard(const u32 *p) { return shim_yield(), *p; }
+static inline uint4 load_peer_word(const uint4 *p) { return load_word(p); }
+static inline void store_signal(u32 *p, u32 v) { shim_arrive_all(), *p = v; }
+static inline u32 load_signal(const u32 *p) { return shim_yield(), *p; }
 static inline u32 acquire(const u32 *p) { return shim_yield(), *p; }
 static inline void release_add(u32 *p, u32 v) { *p += v; }
 static inline void release_set(u32 *p, u32 v) { *p = v; }
 static inline void fence_proxy() {}
 static inline void done_add(u32 *p, u32 v) { *p += v; }
 static inline u32 done_look(const u32 *p) { return *p; }
-static inline void nap() { shim_yield(); }
-static inline void let_next_begin() {}
-static inline void wait_for_end() {}
-static inline float4 fresh4(const void *p)
+static inline void sleep_briefly() { shim_yield(); }
+static inline void launch_dependents() {}
+static inline void wait_for_previous_launch() {}
+static inline float4 load4_relaxed(const void *p)
 {
   float4 v;
   memcpy(&v, p, sizeof v);
   return v;
 }
-static inline float fresh(const float *p) { return *p; }
-static inline int fresh(const int *p) { return *p; }
-static inline void keep(float *p, float v) { *p = v; }
-static inline void keep(bf16 *p, bf16 v) { *p = v; }
-static inline void keep4(void *p, uint4 v) { memcpy(p, &v, sizeof v); }
+static inline float load_relaxed(const float *p) { return *p; }
+static inline int load_relaxed(const int *p) { return *p; }
+static inline void store_relaxed(float *p, float v) { *p = v; }
+static inline void store_relaxed(bf16 *p, bf16 v) { *p = v; }
+static inline void store4_relaxed(void *p, uint4 v) { memcpy(p, &v, sizeof v); }
 static inline u64 now_ns()
 {
   timespec t;
@@ -212,14 +212,14 @@ static inline void stage_copy(void *to, const void *from, int bytes, stage_barri
   b->bytes -= bytes, shim_turn(b);
 }
 
-static inline void fetch_early(const void *from, int bytes)
+static inline void prefetch_l2(const void *from, int bytes)
 {
   if (((uintptr_t)from | (uintptr_t)bytes) & 15) fprintf(stderr, "%d bytes to fetch early are not aligned\n", bytes), abort();
 }
 
-static inline void all_threads() { shim_pass(shim_me->of->all, BLOCK_THREADS); }
-static inline void consumers() { shim_pass(shim_me->of->consumers, THREADS); }
-static inline void warp_barrier() { shim_pass(shim_me->of->warps[(size_t)TID / 32].gate, 32); }
+static inline void sync_block() { shim_pass(shim_me->of->all, BLOCK_THREADS); }
+static inline void sync_consumers() { shim_pass(shim_me->of->consumers, THREADS); }
+static inline void sync_warp() { shim_pass(shim_me->of->warps[(size_t)TID / 32].gate, 32); }
 static inline u32 shim_across(u32 x, int mask)
 {
   shim_warp &w = shim_me->of->warps[(size_t)TID / 32];
@@ -228,7 +228,7 @@ static inline u32 shim_across(u32 x, int mask)
   shim_pass(w.gate, 32);
   return w.slot[half][(TID % 32) ^ mask];
 }
-static inline int across(int x, int mask) { return (int)shim_across((u32)x, mask); }
+static inline int shuffle_xor(int x, int mask) { return (int)shim_across((u32)x, mask); }
 static inline float bits_float(u32 u)
 {
   float x;
@@ -241,12 +241,12 @@ static inline u32 float_bits(float x)
   memcpy(&u, &x, 4);
   return u;
 }
-static inline float across(float x, int mask) { return bits_float(shim_across(float_bits(x), mask)); }
+static inline float shuffle_xor(float x, int mask) { return bits_float(shim_across(float_bits(x), mask)); }
 
 static inline bool any_of_warp(bool x)
 {
   int any = x;
-  for (int m = 16; m; m /= 2) any |= across(any, m);
+  for (int m = 16; m; m /= 2) any |= shuffle_xor(any, m);
   return any;
 }
 
@@ -266,7 +266,7 @@ static inline void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u3
     }
 }
 
-static inline void load_turned(u32 (&v)[4], const void *row)
+static inline void load_transposed(u32 (&v)[4], const void *row)
 {
   shim_warp &w = shim_me->of->warps[(size_t)TID / 32];
   u64 half = w.gate.round & 1;
@@ -284,15 +284,15 @@ typedef float f32;
 static inline float exp2_of(float x) { return exp2f(x); }
 static inline float exp_of(float x) { return expf(x); }
 static inline float ratio(float x, float y) { return x / y; }
-static inline float root_inverse(float x) { return 1 / sqrtf(x); }
-static inline float wide(float x) { return x; }
-static inline float wide(bf16 x) { return bits_float((u32)x.bits << 16); }
-static inline float fresh(const bf16 *p) { return wide(*p); }
+static inline float inverse_sqrt(float x) { return 1 / sqrtf(x); }
+static inline float to_float(float x) { return x; }
+static inline float to_float(bf16 x) { return bits_float((u32)x.bits << 16); }
+static inline float load_relaxed(const bf16 *p) { return to_float(*p); }
 static inline float constant(const float *p) { return *p; }
 static inline float2 constant(const float2 *p) { return *p; }
-static inline float constant(const bf16 *p) { return wide(*p); }
-static inline void keep_as(float *p, float x) { *p = x; }
-static inline void keep_as(bf16 *p, float x)
+static inline float constant(const bf16 *p) { return to_float(*p); }
+static inline void store_as(float *p, float x) { *p = x; }
+static inline void store_as(bf16 *p, float x)
 {
   u32 u = float_bits(x);
   p->bits = (unsigned short)((u + 0x7fff + (u >> 16 & 1)) >> 16);
@@ -300,7 +300,7 @@ static inline void keep_as(bf16 *p, float x)
 static inline u32 pair_of(float x, float y)
 {
   bf16 a, b;
-  keep_as(&a, x), keep_as(&b, y);
+  store_as(&a, x), store_as(&b, y);
   return a.bits | (u32)b.bits << 16;
 }
 static inline u32 times_pair(u32 x, u32 y)

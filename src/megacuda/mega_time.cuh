@@ -56,7 +56,7 @@ static void begin_again(program &p, void (*start)(program &))
 static double time_launches(program &p, const char *what, int steps, int repeats, void (*start)(program &))
 {
   return time_runs(
-      what, steps, repeats, [&] { begin_again(p, start); }, [&] { launch_plainly(p.step, CONTEXT, steps); }, [&] { p.step += (u32)steps; });
+      what, steps, repeats, [&] { begin_again(p, start); }, [&] { launch_cooperative(p.step, CONTEXT, steps); }, [&] { p.step += (u32)steps; });
 }
 
 static void print_times(program &p, int steps, int repeats, void (*start)(program &))
@@ -64,7 +64,8 @@ static void print_times(program &p, int steps, int repeats, void (*start)(progra
   printf("time,model,what,context,steps,median us,least,most,repeats\n");
   double us = time_launches(p, "steps in one launch", steps, repeats, start), bound = (double)STEP_BYTES / (1e3 * COPY_GB);
   time_launches(p, "one step a launch", 1, repeats, start);
-  printf("bound,%s,%.3f GB of weights a step,%.1f us at %d GB/s,%.1f%% of the time\n", MODEL, 1e-9 * (double)STEP_BYTES, bound, COPY_GB, 100 * bound / us);
+  printf("bound,%s,%.3f GB of weights a step,%.1f us at %d GB/s,%.1f%% of the time\n", MODEL, 1e-9 * (double)STEP_BYTES, bound, COPY_GB,
+         100 * bound / us);
 }
 
 static bool write_trace(program &p, int steps, const char *path, void (*start)(program &))

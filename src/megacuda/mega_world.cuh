@@ -49,7 +49,7 @@ static void set_world(const world &w)
 static void launch_world(const world &w, u32 first, int steps)
 {
   set_world(w);
-  for (int r = 0; r < WORLD; r++) use_rank(r), launch_plainly(first, CONTEXT, steps);
+  for (int r = 0; r < WORLD; r++) use_rank(r), launch_cooperative(first, CONTEXT, steps);
   for (int r = 0; r < WORLD; r++) {
     use_rank(r);
     MUST(cudaDeviceSynchronize());
@@ -58,13 +58,13 @@ static void launch_world(const world &w, u32 first, int steps)
 
 #endif
 
-static void go_to(int rank) { use_rank(rank), at_rank = rank; }
+static void select_rank(int rank) { use_rank(rank), at_rank = rank; }
 
 static world prepare_world(int positions, u64 deadline)
 {
   world w = {};
   for (int r = 0; r < WORLD; r++) {
-    go_to(r);
+    select_rank(r);
     w.rank[r] = prepare(positions, deadline), w.peers[r].rank = r;
     u32 *met = (u32 *)device_room((2 * WORLD + 1) * 128);
     zero_device(met, (2 * WORLD + 1) * 128);
@@ -76,14 +76,14 @@ static world prepare_world(int positions, u64 deadline)
   return w;
 }
 
-static void forget_world(world &w)
+static void reset_world_epochs(world &w)
 {
-  for (int r = 0; r < WORLD; r++) go_to(r), forget(w.rank[r]), zero_device(w.peers[r].met[r], (2 * WORLD + 1) * 128);
+  for (int r = 0; r < WORLD; r++) select_rank(r), reset_epochs(w.rank[r]), zero_device(w.peers[r].met[r], (2 * WORLD + 1) * 128);
 }
 
 static void restore_world(world &w)
 {
-  for (int r = 0; r < WORLD; r++) go_to(r), restore(w.rank[r]);
+  for (int r = 0; r < WORLD; r++) select_rank(r), restore(w.rank[r]);
 }
 
 // Runs steps; true if there was no fault on any rank.
@@ -93,7 +93,7 @@ static bool run_world(world &w, int steps)
   launch_world(w, w.rank[0].step, steps);
   for (int r = 0; r < WORLD; r++) {
     u32 stop = 0;
-    go_to(r);
+    select_rank(r);
     w.rank[r].step += (u32)steps;
     from_device(&stop, w.rank[r].m.stop, 4);
     if (stop) print_fault(w.rank[r]), fine = false;
@@ -106,7 +106,7 @@ static bool same_bits(const world &w, int t)
 {
   std::vector<char> a(bytes_of(t)), b(bytes_of(t));
   for (int r = 0; r < WORLD; r++) {
-    go_to(r);
+    select_rank(r);
     from_device(r ? b.data() : a.data(), w.rank[r].m.tensor[t], a.size());
     if (r && a != b) return printf("%s has other bits on rank %d than on rank 0\n", TENSOR[t].name, r), false;
   }
@@ -122,12 +122,12 @@ static bool all_same_bits(const world &w)
   return fine;
 }
 
-static bool again_world(world &w, int steps, std::vector<int> &tokens)
+static bool run_world_again(world &w, int steps, std::vector<int> &tokens)
 {
   restore_world(w);
   if (!run_world(w, steps)) return false;
   for (int r = 0; r < WORLD; r++) {
-    go_to(r);
+    select_rank(r);
     std::vector<int> own = tokens_of(w.rank[r], steps);
     if (r && own != tokens) return printf("rank %d has other tokens than rank 0\n", r), false;
     tokens = own;
@@ -142,14 +142,14 @@ static void exchange(plain_tensors *m, int t)
 {
   size_t n = (size_t)(TENSOR[t].elements * TENSOR[t].bytes);
   std::vector<char> all(n * WORLD);
-  for (int r = 0; r < WORLD; r++) go_to(r), from_device(all.data() + (size_t)r * n, m[r].t[t], n);
-  for (int r = 0; r < WORLD; r++) go_to(r), to_device(m[r].t[t], all.data(), all.size());
+  for (int r = 0; r < WORLD; r++) select_rank(r), from_device(all.data() + (size_t)r * n, m[r].t[t], n);
+  for (int r = 0; r < WORLD; r++) select_rank(r), to_device(m[r].t[t], all.data(), all.size());
 }
 
 static void plain_world_step(plain_tensors *m, int position)
 {
   for (int n = 0; n < NODES; n++) {
-    for (int r = 0; r < WORLD; r++) go_to(r), plain_node(m[r], position, n);
+    for (int r = 0; r < WORLD; r++) select_rank(r), plain_node(m[r], position, n);
     for (const int *t = WRITTEN[NODE[n].op]; *t >= 0; t++)
       if (TENSOR[*t].slots > 1) exchange(m, *t);
   }
@@ -158,7 +158,7 @@ static void plain_world_step(plain_tensors *m, int position)
 static void open_plain(const world &w, plain_tensors *m)
 {
   for (int r = 0; r < WORLD; r++) {
-    go_to(r), m[r] = {}, m[r].rank = r;
+    select_rank(r), m[r] = {}, m[r].rank = r;
     for (int t = 0; t < TENSORS; t++) {
       const program &p = w.rank[r];
       size_t bytes = (size_t)(TENSOR[t].elements * TENSOR[t].bytes * TENSOR[t].slots);
@@ -175,7 +175,7 @@ static double error_of_logits(const world &w, const plain_tensors *m, int logits
   std::vector<float> a((size_t)TENSOR[logits].elements), b(a.size());
   double diff = 0, norm = 0;
   for (int r = 0; r < WORLD; r++) {
-    go_to(r);
+    select_rank(r);
     from_device(a.data(), w.rank[r].m.tensor[logits], a.size() * 4), from_device(b.data(), m[r].t[logits], b.size() * 4);
     for (size_t i = 0; i < a.size(); i++) diff += (a[i] - b[i]) * (double)(a[i] - b[i]), norm += b[i] * (double)b[i];
   }
@@ -193,11 +193,11 @@ static bool check_plain_world(world &w, const std::vector<int> &tokens, int step
   for (int s = 0; s < steps; s++) {
     std::vector<int> now(ROWS), kernel;
     plain_world_step(m, CONTEXT + s);
-    go_to(0);
+    select_rank(0);
     from_device(now.data(), m[0].t[token], ROWS * 4);
     for (int r = 0; r < ROWS; r++) agree += now[(size_t)r] == tokens[(size_t)(s * ROWS + r)];
-    for (int r = 0; r < WORLD; r++) go_to(r), to_device(m[r].t[token], &tokens[(size_t)(s * ROWS)], ROWS * 4);
-    if (!again_world(w, s + 1, kernel)) return false;
+    for (int r = 0; r < WORLD; r++) select_rank(r), to_device(m[r].t[token], &tokens[(size_t)(s * ROWS)], ROWS * 4);
+    if (!run_world_again(w, s + 1, kernel)) return false;
     worst = larger(worst, error_of_logits(w, m, logits));
   }
   printf("plain: %d of %d tokens agree, relative error of logits at most %.3g\n", agree, steps * ROWS, worst);
@@ -208,21 +208,17 @@ static bool check_plain_world(world &w, const std::vector<int> &tokens, int step
 static bool check_hang_world(world &w, int steps, const std::vector<int> &tokens)
 {
   std::vector<int> now;
-  int event = EVENT[0].id, stopped = 0;
-  for (int i = 0; WAIT[i].node >= 0; i++)
-    if (!WAIT[i].back) {
-      event = WAIT[i].event;
-      break;
-    }
-  go_to(WORLD - 1), plant(w.rank[WORLD - 1], event), restore_world(w);
+  int stopped = 0;
+  select_rank(WORLD - 1), plant(w.rank[WORLD - 1], awaited_event()), restore_world(w);
   bool hung = !run_world(w, steps);
   for (int r = 0; r < WORLD; r++) {
     u32 stop = 0;
-    go_to(r), from_device(&stop, w.rank[r].m.stop, 4), stopped += stop != 0;
+    select_rank(r), from_device(&stop, w.rank[r].m.stop, 4), stopped += stop != 0;
   }
-  go_to(WORLD - 1), plant(w.rank[WORLD - 1], -1), forget_world(w);
-  bool fine = again_world(w, steps, now) && now == tokens;
-  printf("planted: %s, %d of %d ranks were stopped, and the next run is %s\n", hung ? "found" : "NOT found", stopped, WORLD, fine ? "right" : "WRONG");
+  select_rank(WORLD - 1), plant(w.rank[WORLD - 1], -1), reset_world_epochs(w);
+  bool fine = run_world_again(w, steps, now) && now == tokens;
+  printf("planted: %s, %d of %d ranks were stopped, and the next run is %s\n", hung ? "found" : "NOT found", stopped, WORLD,
+         fine ? "right" : "WRONG");
   return hung && stopped == WORLD && fine;
 }
 
@@ -230,7 +226,7 @@ static bool check_many_world(world &w, int steps, int launches, const std::vecto
 {
   std::vector<int> now;
   for (int i = 0; i < launches; i++)
-    if (!again_world(w, steps, now) || now != tokens) return printf("launch %d of %d steps: WRONG\n", i, steps), false;
+    if (!run_world_again(w, steps, now) || now != tokens) return printf("launch %d of %d steps: WRONG\n", i, steps), false;
   printf("%d launches of %d steps: no fault, all tokens the same, the same bits on all ranks\n", launches, steps);
   return true;
 }
@@ -289,7 +285,7 @@ template <class A, class B, class C> static void time_world(const char *what, in
 
 static void time_launches(world &w, const char *what, int steps, int repeats)
 {
-  auto run = [&](int r) { launch_plainly(w.rank[r].step, CONTEXT, steps), w.rank[r].step += (u32)steps; };
+  auto run = [&](int r) { launch_cooperative(w.rank[r].step, CONTEXT, steps), w.rank[r].step += (u32)steps; };
   time_world(what, steps, repeats, [&] { restore_world(w), set_world(w); }, run, [] {});
 }
 
@@ -306,13 +302,13 @@ static bool write_world_trace(world &w, int steps, const char *path)
   size_t n = (size_t)(WORKERS * NODES * PHASES);
   FILE *f = fopen(path, "w");
   if (!f) return fprintf(stderr, "%s cannot be written\n", path), false;
-  for (int r = 0; r < WORLD; r++) go_to(r), w.rank[r].m.trace = (u64 *)device_room(n * 8), zero_device(w.rank[r].m.trace, n * 8);
+  for (int r = 0; r < WORLD; r++) select_rank(r), w.rank[r].m.trace = (u64 *)device_room(n * 8), zero_device(w.rank[r].m.trace, n * 8);
   restore_world(w);
   bool fine = run_world(w, steps);
   for (int r = 0; r < WORLD; r++) {
     std::vector<u64> t(n);
     u64 zero = ~0ull;
-    go_to(r), from_device(t.data(), w.rank[r].m.trace, n * 8), w.rank[r].m.trace = NULL;
+    select_rank(r), from_device(t.data(), w.rank[r].m.trace, n * 8), w.rank[r].m.trace = NULL;
     for (u64 x : t)
       if (x) zero = std::min(zero, x);
     fprintf(f, "# rank %d\nnode,phase,workers,earliest ns,median,latest\n", r);
@@ -332,7 +328,7 @@ static bool graph_was_right(world &w, const std::vector<int> &tokens, int steps)
 {
   bool fine = true;
   for (int r = 0; r < WORLD; r++) {
-    go_to(r), w.rank[r].step = (u32)steps;
+    select_rank(r), w.rank[r].step = (u32)steps;
     fine &= !print_fault(w.rank[r]) && tokens_of(w.rank[r], steps) == tokens;
   }
   return fine && all_same_bits(w);
@@ -342,7 +338,7 @@ static bool graph_was_right(world &w, const std::vector<int> &tokens, int steps)
 
 static bool check_graph(world &w, const std::vector<int> &tokens, int steps, int)
 {
-  forget_world(w), restore_world(w);
+  reset_world_epochs(w), restore_world(w);
   for (int r = 0; r < WORLD; r++) M_of[r] = w.rank[r].m, PEERS_of[r] = w.peers[r];
   run_nodes(steps, [](int) {});
   return print_graph(graph_was_right(w, tokens, steps));
@@ -354,7 +350,7 @@ static bool check_graph(world &w, const std::vector<int> &tokens, int steps, int
 template <class F> static void time_graphs(world &w, const char *what, cudaGraphExec_t (&graph)[WORLD], int steps, int repeats, F end)
 {
   time_world(
-      what, steps, repeats, [&] { forget_world(w), restore_world(w), set_world(w); }, [&](int r) { MUST(cudaGraphLaunch(graph[r], 0)); }, end);
+      what, steps, repeats, [&] { reset_world_epochs(w), restore_world(w), set_world(w); }, [&](int r) { MUST(cudaGraphLaunch(graph[r], 0)); }, end);
   for (int r = 0; r < WORLD; r++) {
     use_rank(r);
     MUST(cudaGraphExecDestroy(graph[r]));
@@ -382,18 +378,18 @@ static bool check_nccl(world &w, const std::vector<int> &tokens, int steps, int 
 
 int main(int argc, char **argv)
 {
-  told o;
+  options o;
   bool fine = true;
   int status = read_options(argc, argv, o);
   if (status) return status;
   setvbuf(stdout, NULL, _IOLBF, 1 << 12);
   begin_world();
   world w = prepare_world(CONTEXT + MOST_STEPS, o.deadline * 1000000);
-  for (int r = 0; r < WORLD; r++) go_to(r), set_flight((u32)o.flight, (u32)o.calm);
+  for (int r = 0; r < WORLD; r++) select_rank(r), set_flight((u32)o.flight, (u32)o.calm);
   std::vector<int> tokens;
   printf("%s: %d ranks of %d workers, %d rows, %d positions, %d nodes a step\n", MODEL, WORLD, WORKERS, ROWS, CONTEXT, NODES);
   print_machine();
-  if (!again_world(w, o.steps, tokens)) return 1;
+  if (!run_world_again(w, o.steps, tokens)) return 1;
   print_tokens(tokens, o.steps);
   if (o.plain) fine &= check_plain_world(w, tokens, o.plain);
   if (o.hang) fine &= check_hang_world(w, o.steps, tokens);
@@ -401,7 +397,7 @@ int main(int argc, char **argv)
   if (o.times && fine) print_world_times(w, o.steps, o.times);
   if (o.many && fine) fine &= check_many_world(w, o.steps, o.many, tokens);
   if (o.trace && fine) fine &= write_world_trace(w, o.steps, o.trace);
-  for (int r = 0; r < WORLD && (o.graph || o.nccl); r++) go_to(r), set_flight((u32)o.flight, (u32)o.flight); // in a graph, weights are loaded before the input is available
+  for (int r = 0; r < WORLD && (o.graph || o.nccl); r++) select_rank(r), set_flight((u32)o.flight, (u32)o.flight); // as in mega_main.cuh
   if (o.graph && fine) fine &= check_graph(w, tokens, o.steps, o.graph);
   if (o.nccl && fine) fine &= check_nccl(w, tokens, o.steps, o.nccl);
   return !fine;

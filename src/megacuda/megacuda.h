@@ -1,9 +1,10 @@
-// megacuda: prints a plan of mega as CUDA C++: one persistent kernel, and a host program that draws weights from a seed, runs steps and checks them.
-// docs/mega.md describes it to users.
+// megacuda: prints a plan of mega as CUDA C++. The text has one persistent kernel, and a host program that draws weights from a seed, runs steps and
+// checks them. docs/mega.md describes it to users.
 //
 // Glossary
 //   row of a table   the kernel's data on a node, a wait or a publication; the host makes a worker's rows from the plan's tables
-//   unit             the data that one thread writes: a word of a tagged tensor, or as many elements
+//   unit             the data that one thread writes: a word of a tagged tensor, or as many elements of another one
+//   panels           the layout [k / 32][row][32] of an input with many rows, which products copy in pieces
 //   shim             machine primitives of the kernel for a CPU: threads of a block are fibers, all other text is unchanged
 //
 // Files
@@ -11,8 +12,10 @@
 //   cuda_table.c     nodes, shares, events, waits as tables; fault.def  faults that the watchdog records
 //   cuda_emit.c      the whole text
 //   mega_prims.cuh, mega_shim.h    machine primitives, and the same for a CPU, by fibers (fiber.h)
-//   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_matrix.cuh, mega_panel.cuh, mega_attend.cuh, mega_merge.cuh, mega_experts.cuh, mega_token.cuh, mega_serve.cuh  bodies
-//   mega_cache.cuh, mega_scores.cuh  rows of the cache, and attention by tensor cores
+//   mega_device.cuh                waits, words, regions
+//   mega_product.cuh, mega_matrix.cuh, mega_panel.cuh, mega_merge.cuh, mega_experts.cuh   bodies of products
+//   mega_attend.cuh, mega_cache.cuh, mega_scores.cuh   attention, rows of the cache, attention by tensor cores
+//   mega_serve.cuh, mega_token.cuh   requests that share a cache, and sampling; tokens and other small bodies
 //   mega_kernel.cuh                the kernel;  mega_pack.cuh  weights in its order, functions for a library
 //   mega_peer.cuh                  slots of several ranks;  mega_world.cuh, mega_nccl.cuh  the host program of several, and its graphs with NCCL
 //   mega_host.cuh, mega_plain.cuh  the host program, and the plain model that is its reference;  mega_machine.cuh  its machine primitives
@@ -22,18 +25,18 @@
 
 #include "mega/mega.h"
 
-// Numbers that a text depends on besides the plan.
+// Settings of a text besides the plan.
 struct megacuda_given {
   uint64_t seed;
   int warps; // consumer warps of a block
   int steps; // number of steps for which the cache has room
 };
-enum { MEGACUDA_FLIGHT = 4, MEGACUDA_CALM = 2 };       // most copies of a block in flight; most of them for pieces that are not needed yet
+enum { MEGACUDA_FLIGHT = 4, MEGACUDA_CALM = 2 };       // most copies of a block in flight; the same for pieces that are not needed yet
 enum { MEGACUDA_WARPS = 8, MEGACUDA_OTHER_WARPS = 2 }; // consumer warps; the warps of the producer and of the publisher
-enum { MEGACUDA_SUMS = 256 };                          // floats a row for the sums of a batch of tiles
+enum { MEGACUDA_SUMS = 256 };                          // floats for each row, for the sums of a batch of tiles
 enum { MEGACUDA_CHOICES = 32 };                        // most experts of a row: each lane handles one
 enum { MEGACUDA_EXACT_ROWS = 8 }; // most rows of a product whose input values are two bf16 each, nearly fp32; with more rows they are one bf16
-enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_TWO_PANELS = 73 << 10 }; // bytes of a block for pieces of an input; most bytes for two of them
+enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_TWO_PANELS = 73 << 10 }; // shared memory of a block for pieces of an input; most for two pieces; bytes
 enum { MEGACUDA_PANEL_SLOTS = 8 };                                   // most pieces of an input in memory
 enum { MEGACUDA_PANEL_SUMS = 64 };                                   // registers of a thread for the sums of a product with many rows
 enum { MEGACUDA_SHARED = 227 << 10 };                                // bytes of shared memory of a block of sm_90
@@ -42,7 +45,7 @@ enum { MEGACUDA_NODE_ROW = 16, MEGACUDA_WAIT_ROW = 8, MEGACUDA_PUBLISH_ROW = 4 }
 // Distance in floats between the sums of adjacent columns: 9 or 25 more than a multiple of 32, so that a warp's stores have few bank conflicts.
 int megacuda_panel_pitch(int rows);
 
-// Number of pipeline stages that fit in shared memory with the other data, at most that of the plan. NO if fewer than two fit.
+// Sets *stages to the number of pipeline stages that fit in shared memory with the other data, at most that of the plan. NO if fewer than two fit.
 int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, int *stages, struct err *e);
 // Appends the source as one file. NO and a hint if a layer or a shape has no CUDA body.
 int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, struct str *out, struct err *e);
@@ -50,19 +53,19 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
 const char *megacuda_shim(void);
 
 // ---- cuda_op.c ----
-// The tensor of the weights that an operator streams, and its bytes when packed; -1: none.
+// Sets *tensor to the tensor of the weights that an operator streams, or -1, and *bytes to their size when packed.
 int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int threads, int *tensor, int64_t *bytes, struct err *e);
-// Whether the tensor is stored in panels: [k / 32][row][32] as bf16, followed by the rounding errors. Products of many rows copy it piece by piece.
-bool megacuda_panel(struct arena *mem, const struct mega_plan *p, int tensor, int threads);
-bool megacuda_panels(struct arena *mem, const struct mega_plan *p, int threads); // whether any tensor is
+bool megacuda_panels(struct arena *mem, const struct mega_plan *p, int threads); // whether any tensor is stored in panels (mega_panel.cuh)
 int megacuda_block(struct arena *mem, const struct mega_plan *p, int warps);     // threads of a block with `warps` consumer warps
+// Append a tensor, an operator, and the rows of the producer as C++. An error names a shape or type that CUDA bodies do not support.
 int megacuda_tensor(struct arena *mem, const struct mega_plan *p, int tensor, int threads, struct str *out, struct err *e);
 int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, int threads, struct str *out, struct err *e);
 int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e); // rows of the producer
-// The largest requirements of a plan's operators.
+// The largest sizes that a plan's operators need in a block's shared memory (block_memory in mega_device.cuh).
 struct megacuda_most {
-  int64_t stage_room, x, x_rows, one, query, head, heads, part, merge, choices, panel;
-  int waits, publishes; // rows of a worker
+  int64_t stage_room, panel;                                        // bytes of a stage, and of pieces of an input
+  int64_t x, x_rows, one, query, head, heads, part, merge, choices; // floats of a row, rows, and numbers of the member of that name
+  int waits, publishes;                                             // rows of a worker
 };
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e);
 
@@ -87,7 +90,7 @@ struct megacuda_fault_row { // fault.def
 extern const struct megacuda_fault_row megacuda_faults[MEGACUDA_FAULTS];
 void megacuda_fault_kinds(struct str *out); // appends the faults as the kernel's enum
 int megacuda_tables(struct arena *mem, const struct mega_plan *p, struct str *out, struct err *e);
-// Appends a function `static DEV u32 write(int layer)`: the number of the write that an access of an operator reads or makes in a layer.
+// Appends a function `static DEV u32 write(int layer)`. It returns the number of the write that an access of an operator reads or makes in a layer.
 int megacuda_write(const struct mega_plan *p, int op, int access, struct str *out, struct err *e);
 void megacuda_count_rows(const struct mega_plan *p, struct megacuda_most *m);
 
