@@ -5,12 +5,6 @@
 
 #include <string.h>
 
-static bool computes(const struct node *x) // a node that computes a new value
-{
-  enum rule r = op_rows[x->op].rule;
-  return r != RULE_IO && r != RULE_CONST && r != RULE_INDEX && r != RULE_VIEW;
-}
-
 static int maker(const struct norm *n, int tensor) { return n->block->tensors[n->t[tensor].root].node; }
 static bool loaded(const struct norm *n, int tensor) { return n->iter_of[n->t[tensor].root] >= 0; }
 
@@ -26,18 +20,18 @@ static void collect(const struct norm *n, struct chains *c)
   }
 }
 
-static void turn(struct chain_product *x) { *x = (struct chain_product){x->node, x->out, x->b, x->a, x->cols, x->rows, x->sum, x->batch, -1}; }
+static void transpose(struct chain_product *x) { *x = (struct chain_product){x->node, x->out, x->b, x->a, x->cols, x->rows, x->sum, x->batch, -1}; }
 
 // Orients products so that all have the same letters for rows; the first one as it is, or transposed.
-static bool orient(struct chains *c, bool first_turned)
+static bool orient(struct chains *c, bool first_transposed)
 {
   uint32_t rows = 0, others = 0;
   for (int i = 0; i < c->nproducts; i++) {
     struct chain_product *x = &c->product[i];
     bool fits = false;
-    if (!i && first_turned) turn(x);
+    if (!i && first_transposed) transpose(x);
     for (int k = 0; k < 2 && !fits; k++) {
-      if (k) turn(x);
+      if (k) transpose(x);
       fits = !((x->rows | x->batch) & others) && !((x->cols | x->sum) & rows);
       if (!i) break;
     }
@@ -76,7 +70,8 @@ static struct chain_product *product_in(struct chains *c, int node)
   return NULL;
 }
 
-// Whether all summands of `root`, along nodes with no other reader, are products. Marks these, or undoes the marks.
+// Whether `root` is a product, or a sum of products alone, of values that have no other reader. The products then add to accumulator `into`; -1
+// undoes that.
 static bool sum_of_products(const struct norm *n, struct chains *c, int root, int into)
 {
   const struct graph *b = n->block;
@@ -121,8 +116,8 @@ bool chain_sums_parts(const struct norm *n, uint32_t rows, const struct node *x)
   return loaded(n, x->in[0]) && gone && !(gone & rows) && gone != columns;
 }
 
-// Iterators that products read, or from which a right operand is computed: the computed operand replaces one of its size. All lanes of all warps
-// need computed operands.
+// Finds tiles and side computations. A tile is an iterator that a product reads, or one that a computed right operand of its size replaces. A side
+// computation is an operator that computes such an operand. Every warp reads the result, so all of them must have written it.
 static void find_sides(struct arena *mem, const struct norm *n, struct chains *c)
 {
   bool *marked = NEWS(mem, bool, n->block->nnodes);
@@ -146,7 +141,7 @@ static void find_sides(struct arena *mem, const struct norm *n, struct chains *c
 static enum hand hand_of(const struct norm *n, const struct chains *c, const struct node *x, int operand)
 {
   int tensor = x->in[operand], from = maker(n, tensor), i = (int)(x - n->block->nodes);
-  bool folds = op_rows[x->op].rule == RULE_REDUCE; // an accumulator's parts are reduced when it is read
+  bool folds = op_rows[x->op].rule == RULE_REDUCE; // the parts of an accumulator are reduced when it is read
   if (op_rows[n->block->nodes[from].op].rule == RULE_CONST) return HAND_NUMBER;
   if (loaded(n, tensor)) return c->tile[n->t[tensor].root] ? HAND_TILE : HAND_DEVICE;
   if (c->side[from] && !c->side[i]) return HAND_SHARED;
@@ -158,7 +153,7 @@ static enum hand hand_of(const struct norm *n, const struct chains *c, const str
 
 // ---- chains ----
 
-// The chain whose last value x continues element by element; of several, the one that is computed last.
+// The chain whose last value x continues element by element; if there are several, the one that is computed last.
 static int continued(const struct norm *n, const struct chains *c, const struct node *x)
 {
   int best = -1, i = (int)(x - n->block->nodes);
@@ -189,7 +184,7 @@ void plan_chains(struct arena *mem, const struct norm *n, struct chains *c)
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *x = &b->nodes[i];
     c->of[i] = -1;
-    if (!computes(x)) continue;
+    if (!norm_computes(x)) continue;
     for (int k = x->nin - 1; k >= 0; k--) c->hand[i][MIN(k, 1)] = hand_of(n, c, x, k);
     c->of[i] = continued(n, c, x);
     if (c->of[i] < 0) c->of[i] = c->nchains, c->chain[c->nchains++].lead = i;

@@ -1,5 +1,5 @@
-// Factors of rescaled tensors: reusing them, viewing them, passing them between kernels, and bringing parts with different maxima to a common
-// maximum. The last is the step of FlashAttention and FlashDecoding (paper, section 3): sum_g o_g exp(m_g - M) with M = max_g m_g.
+// Factors of rescaled tensors: reuses them, views them, passes them between kernels, and brings parts with different maxima to a common maximum. The
+// last is the step of FlashAttention and FlashDecoding (paper, section 3): sum_g o_g exp(m_g - M) with M = max_g m_g.
 #include "plan/stable.h"
 
 #include <string.h>
@@ -101,7 +101,8 @@ int factor_pad(struct site *s, struct scaled *x, int rank)
   return f->n >= rank ? OK : reshape_to(s, x, &to);
 }
 
-// Run length of F along dimensions i..j of `from` seen as one, or 0 if it has none: outer dimensions must be whole, inner ones of extent 1.
+// The number of adjacent elements of dimensions i..j of `from`, seen as one, that share an element of F. 0 if it differs: F must have the outer
+// dimensions whole, and the inner ones with extent 1.
 static int64_t run_of(const struct shape *from, const int64_t *f, int i, int j)
 {
   int64_t run = 1;
@@ -149,7 +150,7 @@ int factor_reshape(struct site *s, struct scaled *x, const struct shape *from, c
 
 // ---- boundaries between kernels ----
 
-// The dimension of the factor that an axis divides if it divides dimension `dim` of the tensor.
+// The dimension of the factor that an axis divides if it divides dimension `dim` of the tensor, or REPLICA.
 static int8_t cut(const struct site *up, const struct scaled *x, int8_t dim)
 {
   int shift = shape_of(up, x->t)->n - shape_of(up, x->F)->n;

@@ -3,6 +3,7 @@
 #include "plan/layout.h"
 #include "plan/choose.h"
 #include "plan/layout_cost.h"
+#include "plan/norm.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,8 +28,8 @@ static int last_inner(const struct shape *s)
 
 static void add_value(struct variable *v, int inner, int swizzled) { v->value[v->n++] = (struct placed){inner, swizzled}; }
 
-// Values: each dimension as the innermost, row-major first; for tiles also with each other dimension swizzled.
-static void variable(struct resolving *r, struct variable *v, const struct shape *s, bool fixed, bool tile)
+// Adds a variable. Its values are each dimension as the innermost one, row-major first; for tiles also with each other dimension swizzled.
+static void make_variable(struct resolving *r, struct variable *v, const struct shape *s, bool fixed, bool tile)
 {
   int last = last_inner(s);
   if (fixed || last < 0) add_value(v, last, -1);
@@ -58,6 +59,7 @@ static bool reshaped(const struct graph *g, int root)
   return false;
 }
 
+// Whether the tensor is an input or output of the program, or an operand or result of a collective.
 static bool at_border(const struct graph *g, int root)
 {
   if (!g->nodes[g->tensors[root].node].nin || node_meets(&g->nodes[g->tensors[root].node])) return true;
@@ -66,7 +68,7 @@ static bool at_border(const struct graph *g, int root)
   return false;
 }
 
-// Slices are written into it, or it is the result of that: both share memory.
+// Whether slices are written into the tensor, or it is the result of such a write. Both share memory.
 static bool updated(const struct graph *g, int root)
 {
   for (int i = 0; i < g->nnodes; i++) {
@@ -94,6 +96,7 @@ bool layouts_free(const struct graph *g)
   return false;
 }
 
+// The layout of a tensor from that of its root.
 static struct placed seen(const struct graph *g, int t, struct placed p)
 {
   int root = graph_root(g, t);
@@ -102,7 +105,7 @@ static struct placed seen(const struct graph *g, int t, struct placed p)
 
 // ---- costs ----
 
-// A table over the variables of n's operands and result, each operand once.
+// Adds a table over the variables of n's operands and result, each operand once. Operators with too many variables have no cost.
 static void operator_table(struct resolving *r, const struct graph *g, struct variable *v, const struct node *n,
                            double (*cost)(const struct graph *, const struct node *, const struct placed *, struct placed))
 {
@@ -129,7 +132,7 @@ static void operator_table(struct resolving *r, const struct graph *g, struct va
 
 static int dtype_elem(const struct graph *g, int t) { return dtype_bytes(g->tensors[t].dtype); }
 
-// An iterator or a saver: the transfer between tensor `above` and the tile, with its number of repetitions.
+// Adds the cost of an iterator or saver, which transfers tensor `above` from or to the tile so many times.
 static void move_table(struct resolving *r, const struct graph *b, struct variable *v, int tile, int above, double times)
 {
   int root = graph_root(r->g, above), inside = graph_root(b, tile);
@@ -167,18 +170,16 @@ static void build(struct resolving *r)
   const struct graph *g = r->g;
   r->device = NEWS(r->c.mem, struct variable, g->ntensors), r->tile = NEWS(r->c.mem, struct variable *, g->nnodes);
   for (int t = 0; t < g->ntensors; t++)
-    if (graph_root(g, t) == t) variable(r, &r->device[t], &g->tensors[t].shape, layout_fixed(g, t), false);
+    if (graph_root(g, t) == t) make_variable(r, &r->device[t], &g->tensors[t].shape, layout_fixed(g, t), false);
   for (int i = 0; i < g->nnodes; i++) {
     const struct graph *b = g->nodes[i].sub;
     if (!b) {
-      enum rule rule = op_rows[g->nodes[i].op].rule;
-      if (rule != RULE_IO && rule != RULE_CONST && rule != RULE_INDEX && rule != RULE_VIEW)
-        operator_table(r, g, r->device, &g->nodes[i], cost_library_layout);
+      if (norm_computes(&g->nodes[i])) operator_table(r, g, r->device, &g->nodes[i], cost_library_layout);
       continue;
     }
     r->tile[i] = NEWS(r->c.mem, struct variable, b->ntensors);
     for (int t = 0; t < b->ntensors; t++)
-      if (graph_root(b, t) == t) variable(r, &r->tile[i][t], &b->tensors[t].shape, false, true);
+      if (graph_root(b, t) == t) make_variable(r, &r->tile[i][t], &b->tensors[t].shape, false, true);
     block_tables(r, i);
   }
 }
@@ -208,14 +209,14 @@ struct swizzle_plan layout_swizzle(int64_t row_bytes)
   int64_t chunks = (row_bytes + 15) / 16;
   struct swizzle_plan p = {0};
   if (chunks & (chunks - 1))
-    p.shift = chunks % 2 ? 0 : 16; // an odd number of chunks a row: eight rows use eight banks
+    p.shift = chunks % 2 ? 0 : 16; // eight rows with an odd number of chunks each use different banks
   else
     while (p.bits < 3 && chunks >> (p.bits + 1)) p.bits++;
   for (p.from = p.bits ? 3 : 0; p.bits && chunks >> (p.from + 1);) p.from++; // rows of 128 bytes and more: the number of the row
   return p;
 }
 
-static void settle(struct tensor_layout *out, const struct graph *g, int t, const struct variable *v, int value, bool packed)
+static void set_layout(struct tensor_layout *out, const struct graph *g, int t, const struct variable *v, int value, bool packed)
 {
   struct placed p = seen(g, t, v->value[value]);
   int64_t elem = packed ? 1 : 2;
@@ -255,13 +256,14 @@ int plan_layouts(struct arena *mem, const struct graph *g, bool exhaustive, stru
   if (status != OK) return err_set(e, ERR_LIMIT, NOWHERE, "no layouts of the tensors of %s suit every operator", g->name ? g->name : "the graph"), NO;
   for (int t = 0; t < g->ntensors; t++) {
     const struct variable *v = &r.device[graph_root(g, t)];
-    settle(&out->device[t], g, t, v, value[v->id], layout_fixed(g, graph_root(g, t)));
+    set_layout(&out->device[t], g, t, v, value[v->id], layout_fixed(g, graph_root(g, t)));
   }
   for (int i = 0; i < g->nnodes; i++) {
     const struct graph *b = g->nodes[i].sub;
     if (!b) continue;
     out->tile[i] = NEWS(mem, struct tensor_layout, b->ntensors);
-    for (int t = 0; t < b->ntensors; t++) settle(&out->tile[i][t], b, t, &r.tile[i][graph_root(b, t)], value[r.tile[i][graph_root(b, t)].id], false);
+    for (int t = 0; t < b->ntensors; t++)
+      set_layout(&out->tile[i][t], b, t, &r.tile[i][graph_root(b, t)], value[r.tile[i][graph_root(b, t)].id], false);
   }
   return OK;
 }

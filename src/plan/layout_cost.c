@@ -1,10 +1,10 @@
-// Cost of an operator under the layouts of its operands: bytes times a factor. The factors are ratios of instructions: a
-// 16-byte access against eight of 2 bytes; eight ways of a bank conflict; ldmatrix with and without .trans costs the same.
+// Cost of an operator under the layouts of its operands: bytes times a factor. The factors are ratios of instructions. One access of 16 bytes
+// replaces eight of 2 bytes, and a bank conflict of eight rows takes eight accesses. ldmatrix with and without .trans costs the same.
 #include "plan/layout_cost.h"
 
 #include <math.h>
 
-static const double BY_ELEMENT = 8; // no 16 contiguous bytes on both sides
+static const double BY_ELEMENT = 8; // fewer than 16 contiguous bytes on a side
 static const double CONFLICT = 8;   // a tile read across its rows without a swizzle
 static const double SWIZZLE = 0.01; // integer work that a swizzle adds
 static const double ACROSS = 1.5;   // an operand read across its rows, swizzled
@@ -40,8 +40,8 @@ static double product(const struct graph *b, const struct node *n, const struct 
   return sum + bytes_of(b, n->out) * (out.inner < 0 || out.inner == rank - 1 ? 1 : out.inner == rank - 2 ? 2 : BY_ELEMENT);
 }
 
-// Threads iterate along the result's innermost dimension.
-static double walk(const struct graph *b, int t, struct placed in, int rank, struct placed out)
+// The cost of an operand of an elementwise operator. Threads iterate along the result's innermost dimension.
+static double operand_cost(const struct graph *b, int t, struct placed in, int rank, struct placed out)
 {
   double bytes = bytes_of(b, t);
   int along = out.inner < 0 ? -1 : out.inner - (rank - b->tensors[t].shape.n); // right-aligned
@@ -55,7 +55,7 @@ double cost_operator(const struct graph *b, const struct node *n, const struct p
   double sum = out.swizzled >= 0 ? SWIZZLE * bytes_of(b, n->out) : 0;
   if (rule == RULE_CONTRACT) return sum + product(b, n, in, out);
   sum += bytes_of(b, n->out);
-  for (int i = 0; i < n->nin; i++) sum += walk(b, n->in[i], in[i], b->tensors[n->out].shape.n, out);
+  for (int i = 0; i < n->nin; i++) sum += operand_cost(b, n->in[i], in[i], b->tensors[n->out].shape.n, out);
   return sum;
 }
 
@@ -82,7 +82,7 @@ double cost_library_layout(const struct graph *g, const struct node *n, const st
   return sum;
 }
 
-static int64_t behind(const struct shape *s, int dim)
+static int64_t elements_after(const struct shape *s, int dim)
 {
   int64_t n = 1;
   for (int i = dim + 1; i < s->n; i++) n *= s->d[i];
@@ -95,7 +95,7 @@ int view_inner(const struct graph *g, const struct node *n, int inner)
   if (inner < 0) return -1;
   if (n->op == OP_RESHAPE) {
     for (int i = 0; i < to->n; i++)
-      if (to->d[i] > 1 && behind(to, i) == behind(from, inner)) return i;
+      if (to->d[i] > 1 && elements_after(to, i) == elements_after(from, inner)) return i;
     return -1;
   }
   if (n->op == OP_TRANSPOSE)

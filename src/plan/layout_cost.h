@@ -4,13 +4,13 @@
 
 #include "plan/layout.h"
 
-struct placed { // a value of a variable
+struct placed { // a layout of a tensor, as a value of its variable
   int inner, swizzled;
 };
-// Moves the tile of node n (ITER or SAVE). `tile`: its layout in the block; `unit`: the dimension of the tile along which device memory is contiguous
-// (-1: none).
+// The cost of moving a tile of an iterator or saver once. elem: bytes of an element; unit: the dimension of the tile along which device memory is
+// contiguous, or -1; p: the tile's layout in the block.
 double cost_move(const struct shape *tile, int64_t elem, int unit, struct placed p);
-// An operator of a block graph: in[0..nin), then the output's layout.
+// An operator of a block graph, with the layouts of its operands and of its result.
 double cost_operator(const struct graph *b, const struct node *n, const struct placed *in, struct placed out);
 // A library operator, with the layouts of device tensors.
 double cost_library_layout(const struct graph *g, const struct node *n, const struct placed *in, struct placed out);

@@ -1,5 +1,5 @@
-// letters: letters during their construction; private to norm.c and letters.c. A letter may later be split in two (by a reshape) or be unified with
-// another (by an operator that traverses both). Lists of letters are resolved to their current form.
+// letters: letters of a normal form (norm.h) during its construction; private to norm.c and letters.c. A letter may later be split in two by a
+// reshape, or unified with another one by an operator that traverses both. Lists of letters are resolved to their current form.
 #ifndef MICA_PLAN_LETTERS_H
 #define MICA_PLAN_LETTERS_H
 
@@ -16,10 +16,10 @@ struct raw_letters {
   int slow[RAW_LETTERS], fast[RAW_LETTERS]; // the letters it was split into, or -1
   bool full;                                // there was no room: the result is rejected
 };
-int raw_fresh(struct raw_letters *r, int64_t extent);
+int raw_fresh(struct raw_letters *r, int64_t extent); // a new letter
 void raw_push(struct raw_letters *r, struct raw_list *l, int id);
 struct raw_list raw_resolve(struct raw_letters *r, const struct raw_list *l);
-// Unifies both, letter by letter; false if extents do not divide each other.
+// Unifies two lists letter by letter, from the fastest on; false if extents do not divide each other.
 bool raw_unify(struct raw_letters *r, const struct raw_list *a, const struct raw_list *b);
 // Splits l into a slow part and a fast part of that extent; false if that is impossible.
 bool raw_cut(struct raw_letters *r, const struct raw_list *l, int64_t fast, struct raw_list *slow_out, struct raw_list *fast_out);

@@ -1,9 +1,9 @@
-// Attributes of every copy and accumulator. A copy uses chunks if elements that are contiguous in device memory are contiguous in the tile too: along
-// the letter of stride 1. The chunk size divides its extent and every other stride, so every chunk begins at a multiple of its size for all blocks,
-// iterations and letters. Only strides need to be examined, not elements.
+// Attributes of every copy and accumulator. A copy moves chunks along the letter of stride 1, whose elements are contiguous in device memory and in
+// the tile. The chunk size divides the letter's extent and every other stride. So every chunk begins at a multiple of its size, for all blocks,
+// iterations and letters.
 #include "plan/passes.h"
 
-enum { MOST = 8 };
+enum { MOST_CHUNK = 8 }; // elements
 
 int plan_chunk(int n, const int64_t *extent, const int64_t *stride, int along, int64_t offset, int64_t elements, int most)
 {
@@ -29,7 +29,7 @@ static struct copy_meta copy_of(const struct norm *n, const struct plan_access *
   }
   for (int i = 0; i < n->block->ngrid; i++) extent[axes] = n->block->grid[i], stride[axes++] = a->grid[i];
   for (int i = 0; i < n->block->nloop; i++) extent[axes] = n->block->loop[i], stride[axes++] = a->loop[i];
-  m.chunk = plan_chunk(axes, extent, stride, m.along, a->offset, norm_elements(n, a->tensor), MOST);
+  m.chunk = plan_chunk(axes, extent, stride, m.along, a->offset, norm_elements(n, a->tensor), MOST_CHUNK);
   while (n->ragged.all && n->ragged.letter == m.along && n->ragged.all % m.chunk) m.chunk /= 2; // chunks end where the letter ends
   while (n->clipped.all && n->clipped.letter == m.along && n->clipped.all % m.chunk) m.chunk /= 2;
   return m;

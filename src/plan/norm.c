@@ -1,6 +1,6 @@
 // Block graphs in normal form. Each iterator's dimensions start as separate letters. Letters that an operator traverses together are unified, and a
-// reshape splits letters. The result has no views: a tensor is its root's elements under another order of the same letters. Requires a checked kernel
-// graph without composites. Gives what every scheme needs: the letters of a tensor, and the positions of its elements in device memory.
+// reshape splits letters. The result has no views: a view is its root under another order of the same letters. It has the letters of each tensor, and
+// the positions of its elements in device memory, as all schemes need them. Requires a checked kernel graph without composites.
 #include "plan/letters.h"
 #include "plan/passes.h"
 
@@ -21,8 +21,8 @@ struct making {
   char *why;
 };
 
-// A loop that takes single elements of a long dimension keeps a letter, so that a scheme can give it another extent. The same holds for blocks of
-// single columns of a product. Until letters are settled, its extent is a prime that no dimension has, so it is unified only with its own kind.
+// If a loop takes single elements of a long dimension, the element is a letter too, so that a scheme can give it another extent. The same holds for
+// blocks of single columns of a product. During construction its extent is a prime that no dimension has, so it is unified only with others like it.
 static const int64_t UNIT = 1099511627791;
 enum { LONG_LOOP = 16 };
 
@@ -41,7 +41,7 @@ static bool add_factor(struct making *m, const struct node *n, struct raw_stride
   return true;
 }
 
-// Whether the grid axis divides what the tile is made of; -1: the tile is computed.
+// Whether the grid axis divides the tensor that the tile is loaded from; -1: the tile is computed.
 static int cuts(const struct graph *b, int tile, int axis)
 {
   const struct node *n = &b->nodes[b->tensors[graph_root(b, tile)].node];
@@ -304,7 +304,7 @@ static int one_node(struct making *m, const struct node *n, int *iterators)
   case RULE_INDEX:
   case RULE_WORLD:
   case RULE_COMPOSITE:
-  case RULE_GRAPH: return cannot(m, n, "has no normal form");
+  case RULE_GRAPH: break;
   }
   return cannot(m, n, "has no normal form");
 }
@@ -360,7 +360,7 @@ static void settle_step(void *arg, int id, int64_t step)
   s->step[letter_of(s->m, id)] = step;
 }
 
-// The buffer of a saver's tile.
+// Sets the positions in device memory of a saver's tile.
 static void saver(struct making *m, const struct node *n, int out)
 {
   const struct graph *b = block_of(m);

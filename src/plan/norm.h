@@ -2,11 +2,11 @@
 //
 // Glossary
 //   normal form  a block graph without views. Every dimension of every tile is a product of letters
-//   letter       a factor of tile indices that nothing in the block graph cuts. Extents are those within a tile; two
-//                tensors have the same letter where an operator walks them together
-//   root         the tensor whose elements a view shows: an iterator's or an operator's
+//   letter       a factor of tile indices that nothing in the block graph divides, with its extent within a tile. Two tensors have the same letter if
+//                an operator traverses them together along it
+//   root         the tensor whose elements a view has: the result of an iterator or operator
 //
-//   norm.c       the normal form; norm_facts.c: what it says
+//   norm.c       makes the normal form; norm_facts.c: queries of it
 //   norm_text.c  the same as text, for people
 //   letters.c    letters: splitting, unifying; views of a kernel graph (letters.h)
 #ifndef MICA_PLAN_NORM_H
@@ -16,15 +16,14 @@
 
 enum { MAX_LETTERS = 32, MAX_FACTORS = 12 };
 
-// The layout of a tensor in device memory: the dimension with stride 1 (-1: the last), the others from the last to the first; whether rows are
-// aligned to 16 bytes. NULL: row-major without gaps, as inputs and outputs of a program are.
+// The order of a tensor's elements in device memory. NULL: row-major without gaps, as inputs and outputs of a program are.
 struct order {
-  int inner;
-  bool padded;
+  int inner;   // the dimension with stride 1, -1: the last; the others follow from the last to the first
+  bool padded; // rows are aligned to 16 bytes
 };
-// Sets strides, 0 for extents of 1; returns the elements of the buffer.
+// Sets the strides in elements, 0 for extents of 1; returns the number of elements of the buffer.
 int64_t order_strides(const struct order *o, const struct shape *s, int64_t stride[MAX_DIMS]);
-// The position of element i in row-major order.
+// The offset in the buffer of element i, which is counted in row-major order.
 int64_t order_place(const struct order *o, const struct shape *s, int64_t i);
 
 struct norm_dim { // a dimension as a product of letters, slowest first; no letters: extent 1
@@ -61,22 +60,24 @@ struct norm {
   bool joins;
   bool chooses;   // it has data-dependent indices (gather, update, topk): only schemes that declare it accept it
   uint32_t units; // letters of extent 1 that a loop takes one element at a time: a scheme may take more
-  struct {        // the loop's last iteration has less of a letter: `all` is not a multiple of its extent. 0: it has not
+  struct {        // the loop's last iteration has fewer elements of a letter: `all`, their number over all iterations, is no multiple of its extent
     int letter;
-    int64_t all;
+    int64_t all; // 0: all iterations are alike
   } ragged;
-  struct { // the same for blocks: the last one along the grid axis has fewer columns
+  struct { // the last block along a grid axis has fewer elements of a letter of columns
     int letter, axis;
     int64_t all;
   } clipped;
   int64_t step[MAX_LOOPS][MAX_LETTERS];
   const struct passes *passes; // results of the passes (passes.h)
 };
-// The same for tensors with these layouts, given for each tensor of the kernel graph. NO with the reason in why if the block graph has no normal
-// form: parts of different extents; views that split what a grid or loop axis runs over.
+// Makes the normal form of the block graph in `node`, and runs the passes over it. order: for each tensor of the kernel graph; NULL: all are
+// row-major. NO, with the reason in `why`, if the block graph has no normal form: it joins parts of different extents, or a view splits the dimension
+// that a grid or loop axis divides.
 int norm_make_in(struct arena *mem, const struct graph *kernels, const struct order *order, int node, struct norm *out, char why[160]);
 int64_t norm_extent(const struct norm *n, uint32_t letters); // product of extents
-// whether the tensor of the kernel graph has no memory, because its elements are their own indices
+bool norm_computes(const struct node *x); // whether the node computes a new value: it is no iterator, saver, input, output, constant, index or view
+// Whether the tensor of the kernel graph has no memory, because its elements are their own indices.
 bool norm_is_index(const struct norm *n, int tensor);
 int64_t norm_elements(const struct norm *n, int tensor); // of the buffer of a tensor of the kernel graph
 uint32_t norm_dim_letters(const struct norm_dim *d);

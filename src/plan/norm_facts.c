@@ -1,4 +1,4 @@
-// Facts of a normal form: extents, elements, the letters of a product.
+// Queries of a normal form: extents, elements, the letters of a product.
 #include "plan/norm.h"
 
 int64_t norm_extent(const struct norm *n, uint32_t letters)
@@ -12,6 +12,12 @@ int64_t norm_elements(const struct norm *n, int tensor)
 {
   int64_t stride[MAX_DIMS];
   return order_strides(n->order ? &n->order[tensor] : NULL, &n->kernels->tensors[tensor].shape, stride);
+}
+
+bool norm_computes(const struct node *x)
+{
+  enum rule r = op_rows[x->op].rule;
+  return r != RULE_IO && r != RULE_CONST && r != RULE_INDEX && r != RULE_VIEW;
 }
 
 bool norm_is_index(const struct norm *n, int tensor)

@@ -4,8 +4,8 @@
 #include "plan/plan.h"
 
 enum { EXACT = 8, SHUFFLES = 64 };
-// Greedy, the largest block first: into the lowest gap, the smallest that is large enough, or the highest. Also in random orders into the lowest gap,
-// the best of SHUFFLES.
+// Greedy placements. The first three take the largest block first, and put it into the lowest gap, the smallest that is large enough, or the highest.
+// FIT_RANDOM is the best of SHUFFLES random orders into the lowest gap.
 enum plan_fit { FIT_FIRST, FIT_BEST, FIT_LAST, FIT_RANDOM };
 
 struct fit {
@@ -75,7 +75,7 @@ static void place_all(struct fit *f, const int *order, enum plan_fit how)
   for (int k = 0; k < f->n; k++) f->p[k].offset = -1;
 }
 
-// Some order of lowest placements gives the least total: the ascending offsets of a best placement.
+// Tries all orders of the blocks, each put at its lowest offset. One of them gives the least total: that of ascending offsets in a best placement.
 static void search(struct fit *f, int placed, int64_t total)
 {
   if (f->best >= 0 && total >= f->best) return;
@@ -89,7 +89,7 @@ static void search(struct fit *f, int placed, int64_t total)
   }
 }
 
-// Lower bound: the size of all tensors that are live at the same time.
+// A lower bound: the largest size of all blocks that are live at the same time.
 static int64_t least(const struct fit *f)
 {
   int64_t most = 0;
@@ -119,7 +119,7 @@ static void shuffle(int *order, int n, struct rng *r)
   }
 }
 
-static void by(struct fit *f, enum plan_fit how, int *order)
+static void try_fit(struct fit *f, enum plan_fit how, int *order)
 {
   struct rng r = {1};
   largest_first(f, order);
@@ -150,7 +150,7 @@ int64_t plan_pack(struct arena *mem, int n, struct plan_piece *p)
   struct fit f = fit_of(mem, n, p);
   int *order = NEWS(mem, int, n + 1);
   for (size_t i = 0; i < COUNT(tried) && (f.best < 0 || f.best > f.bound); i++)
-    if (tried[i] != FIT_RANDOM || n > EXACT) by(&f, tried[i], order);
+    if (tried[i] != FIT_RANDOM || n > EXACT) try_fit(&f, tried[i], order);
   if (n <= EXACT) search(&f, 0, 0);
   return finish(&f);
 }

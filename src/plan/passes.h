@@ -2,10 +2,10 @@
 // and has a dump (`mica lower --dump NAME`). Schemes read the results; a scheme that deviates declares it (struct scheme, `apart`).
 //
 //   chains.c     which operators follow each other in registers, and how every operand reaches its reader
-//   schedule.c   before, in and after the loop; the order of operators: fewest barriers, then the least that is held at once
+//   schedule.c   before, in and after the loop; the order of operators: fewest barriers, then the fewest bytes that are live at once
 //   meta.c       copies: in chunks or one by one, in a ring or once; where accumulators are
 //   threads.c    warps over the rows and columns of products, by the volume that they copy
-//   passes.c     all of a kernel
+//   passes.c     all passes over a kernel
 //   passes_text.c  the dumps
 //
 // Source: the transpiler of Mirage ("Threadblock Level Data Reuse", "TB Graph Scheduling", "How to Decide thr_layout", "How to Check
@@ -41,13 +41,13 @@ struct chains {
   int nchains;
   struct chain *chain;
   int *of;              // for each node: its chain; -1 for iterators, savers, constants and views
-  bool *folded;         // for each node: a sum of products that are added to an accumulator one after another, so it is never computed
+  bool *folded;         // for each node: a sum whose summands, products, are added to an accumulator one after another, so it is not computed
   bool *side;           // for each node: computed from iterators alone, for a right operand
   bool *tile;           // for each tensor: an iterator's tile in shared memory
   enum hand (*hand)[2]; // for each node and operand; further operands share the second entry
 };
 void plan_chains(struct arena *mem, const struct norm *n, struct chains *out);
-// Indices of an iterator that remain in no operand: parts that are summed while they are loaded.
+// Whether reduction x sums some but not all letters of an iterator that are no rows. Such parts are summed while they are loaded.
 bool chain_sums_parts(const struct norm *n, uint32_t rows, const struct node *x);
 
 // ---- schedule.c ------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ struct plan_step { // the unit of scheduling: an operator of a block graph, or a
   int64_t bytes;   // of the result
   bool reuses;     // the result may reuse an operand's memory
 };
-enum { SCHEDULE_EXACT = 8 };                                        // up to that many steps of one group and depth, the best of all orders is found
+enum { SCHEDULE_EXACT = 8 };                                        // most steps of one group and depth for which the best order is found
 void schedule_depths(int n, const struct plan_step *s, int *depth); // places steps after their operands
 // Orders by group, by depth, then by least live bytes: exactly if a group and depth has at most `exact` steps, else greedily. order: the steps except
 // loads; returns their number; at[i]: live bytes at order[i].

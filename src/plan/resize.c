@@ -1,6 +1,6 @@
-// Other sizes for a kernel of a finished graph. Only the extents of axes change. Every shape is inferred again, and attributes that hold a shape
-// (reshape, the group of a sum) are scaled with their source. If that is ambiguous the outermost dimension is scaled; a wrong guess fails elsewhere
-// and is rejected.
+// Gives a kernel of a finished graph other extents of its axes. Every shape is inferred again, and attributes that hold a shape (reshape, the group
+// of a sum) are scaled with their operand. If that is ambiguous, the outermost dimension is scaled. A wrong guess fails a later check and is
+// rejected.
 #include "plan/plan.h"
 
 struct resizing {

@@ -1,7 +1,7 @@
 // Changes how many rows of a product a thread block computes. The block graph has a grid for its own tiles, such as 71 heads with 2 tiles of 32
-// queries each, but a product gives the same result for any tiling of its rows. So a grid axis that only left operands and results depend on becomes
-// a letter of rows, and a batch dimension inside a tile becomes a grid axis. A block then takes the requested number of rows; the last one may take
-// fewer. A grid axis that a right operand depends on (a batch, or a part of a sum) stays.
+// queries each, but a product gives the same result for any tiling of its rows. A grid axis becomes a letter of rows if only left operands and
+// results depend on it, and a batch dimension inside a tile becomes a grid axis. A block then takes the requested number of rows; the last one may
+// take fewer. A grid axis that a right operand depends on (a batch, or a part of a sum) stays.
 #include "plan/retile.h"
 #include "plan/passes.h"
 
@@ -11,7 +11,7 @@ struct cutting {
   struct norm *n; // a copy, like everything below
   struct graph *b;
   struct passes *passes;
-  bool *needs; // for each tensor: whether it depends on the axis that depends() was called for
+  bool *needs; // for each tensor: whether it depends on the axis that find_dependent() was called for
   char *why;
 };
 
@@ -19,7 +19,7 @@ static bool refuse(struct cutting *c, const char *why) { return snprintf(c->why,
 
 // ---- the copy that is changed ----
 
-static void own(struct arena *mem, const struct norm *n, struct cutting *c)
+static void make_copy(struct arena *mem, const struct norm *n, struct cutting *c)
 {
   c->n = arena_copy(mem, n, sizeof *n), c->b = arena_copy(mem, n->block, sizeof *n->block);
   c->n->t = arena_copy(mem, n->t, sizeof *n->t * (size_t)n->block->ntensors);
@@ -36,7 +36,7 @@ static int accesses(const struct norm *n) { return n->niter + n->nsave; }
 
 struct plan_access *norm_access(const struct norm *n, int i) { return i < n->niter ? &n->iter[i] : &n->save[i - n->niter]; }
 
-static void depends(struct cutting *c, int axis)
+static void find_dependent(struct cutting *c, int axis)
 {
   memset(c->needs, 0, sizeof *c->needs * (size_t)c->b->ntensors);
   for (int i = 0; i < c->n->niter; i++) c->needs[c->n->iter[i].tile] = c->n->iter[i].grid[axis] != 0;
@@ -51,7 +51,7 @@ static void depends(struct cutting *c, int axis)
 static bool only_rows(struct cutting *c, int axis)
 {
   const struct chains *ch = &c->passes->chains;
-  depends(c, axis);
+  find_dependent(c, axis);
   for (int i = 0; i < ch->nproducts; i++)
     if (c->needs[ch->product[i].b]) return false;
   for (int i = 0; i < c->n->nsave; i++)
@@ -201,9 +201,9 @@ static bool cut(struct cutting *c, bool even, int64_t *rows)
   int8_t letters[MAX_LETTERS];
   int count = norm_in_order(c->n, ch->rows, letters);
   int64_t all = norm_extent(c->n, ch->rows), own = *rows;
-  if (all > own && !all_save_rows(c, ch->rows)) return refuse(c, "a result has only some of the rows, which are re-tiled");
+  if (all > own && !all_save_rows(c, ch->rows)) return refuse(c, "a result has only some of the rows, so blocks would store the same elements");
   if (cuts_evenly(c->n, letters, count, own)) return *rows = 0, cut_evenly(c, letters, count, own);
-  if (even) return refuse(c, "a tail wants pieces of rows that are all alike");
+  if (even) return refuse(c, "a tail needs blocks with the same number of rows");
   return pack_axes(c, (all + own - 1) / own);
 }
 
@@ -211,14 +211,14 @@ const struct norm *norm_cut(struct arena *mem, const struct norm *n, struct norm
 {
   struct cutting c = {.why = why};
   *rows = to.rows;
-  if (to.rows < 0 || to.rows % 16) return snprintf(why, 160, "%lld rows a block, no multiple of 16", (long long)to.rows), NULL;
+  if (to.rows < 0 || to.rows % 16) return snprintf(why, 160, "%lld rows a block, which is no multiple of 16", (long long)to.rows), NULL;
   if (!n->passes->chains.nproducts) return refuse(&c, "no products"), NULL;
   if (!n->passes->chains.oriented) return refuse(&c, "products have no rows in common"), NULL;
   if (n->joins) return refuse(&c, "parts that are joined or split"), NULL;
-  own(mem, n, &c);
+  make_copy(mem, n, &c);
   if (to.step && !norm_step(c.n, c.b, to.step, why)) return NULL;
   if (to.rows && !cut(&c, even, rows)) return NULL;
-  if (to.cols && even) return refuse(&c, "a tail wants columns as they are"), NULL;
+  if (to.cols && even) return refuse(&c, "a tail needs the columns of the block graph"), NULL;
   if (to.cols && !norm_clip(c.n, c.b, to.cols, why)) return NULL;
   plan_meta(mem, c.n, &c.passes->chains, &c.passes->meta);
   return c.n;

@@ -1,10 +1,10 @@
-// Re-tiles columns. A block graph's tiles divide the columns of a result; 4104 columns are 27 tiles of 152, and 1000 are 8 of 125. A block may have
-// any number of columns if the last one has fewer. TMA brings zeros for those that do not exist and leaves them out of results, and threads neither
-// read nor store them. So no value of the block may depend on other columns than its own.
+// Re-tiles columns. A block graph's tiles divide the columns of a result evenly: 4104 columns are 27 tiles of 152, and 1000 are 8 of 125. A block may
+// have any number of columns if the last one may have fewer. TMA loads zeros for columns that do not exist and does not store them, and threads
+// neither load nor store them. So no column of the block may depend on another column.
 #include "plan/retile.h"
 #include "plan/passes.h"
 
-// Has all that is computed of the letter the letter, too?
+// Whether every value that is computed from tensors with the letter has it, too.
 static bool kept(const struct norm *n, int letter)
 {
   const struct graph *b = n->block;
@@ -28,7 +28,7 @@ static bool columns_of_products(const struct norm *n, int letter)
   return all;
 }
 
-// The grid axis along which blocks have other columns, and their letter; -1: there is none.
+// The grid axis along which blocks have adjacent columns of products, and sets *letter to their letter; -1: there is none.
 static int axis_of_columns(const struct norm *n, int *letter)
 {
   for (int axis = 0; axis < n->block->ngrid; axis++) {
@@ -49,9 +49,10 @@ int64_t norm_clip_all(const struct norm *n, int64_t *own)
 bool norm_clip(struct norm *n, struct graph *b, int64_t cols, char why[160])
 {
   int letter, axis = axis_of_columns(n, &letter);
-  if (axis < 0) return snprintf(why, 160, "columns do not go on where a block ends"), false;
+  if (axis < 0) return snprintf(why, 160, "no grid axis divides the columns of the products alone"), false;
   int64_t all = n->extent[letter] * b->grid[axis];
-  if (cols < 16 || cols % 16 || cols >= all) return snprintf(why, 160, "%lld columns a block of %lld", (long long)cols, (long long)all), false;
+  if (cols < 16 || cols % 16 || cols >= all)
+    return snprintf(why, 160, "%lld columns a block, of %lld columns in all", (long long)cols, (long long)all), false;
   if (all % cols) n->clipped.letter = letter, n->clipped.axis = axis, n->clipped.all = all;
   n->extent[letter] = cols, b->grid[axis] = (all + cols - 1) / cols;
   for (int i = 0; i < n->niter; i++)

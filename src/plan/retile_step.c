@@ -1,6 +1,6 @@
 // Changes the step of a loop. The search chose the step for its own tiles, and a scheme may re-tile them. A sum has the same value with any step. The
-// extent of the letter that an iteration continues becomes the step, and the extent of the loop becomes the number of steps. The last iteration may
-// have fewer elements (lower/mma_ragged.c).
+// letter whose elements continue from iteration to iteration gets the step as its extent, and the loop gets the number of steps. The last iteration
+// may have fewer elements (lower/mma_ragged.c).
 #include "plan/retile.h"
 #include "plan/passes.h"
 
@@ -17,7 +17,7 @@ int norm_only_loop(const struct graph *b)
 
 static int64_t step_along(const struct plan_access *a, int axis) { return axis < GRID_AXES ? a->grid[axis] : a->loop[axis - GRID_AXES]; }
 
-// The letter of which the axis goes on where an iteration, or a block, ends. Rows that lie one behind another do so too, but single elements say it.
+// The letter whose next elements the next iteration, or block, has. If several letters fit by their strides, single elements (norm.h, units) win.
 static int letter_of(const struct norm *n, const struct plan_access *a, int axis)
 {
   const uint32_t has = n->t[a->tile].has;
@@ -30,7 +30,6 @@ static int letter_of(const struct norm *n, const struct plan_access *a, int axis
   return single >= 0 ? single : own;
 }
 
-// All that the axis walks continues the same letter.
 int norm_continued(const struct norm *n, int axis)
 {
   int letter = -1;
@@ -46,7 +45,7 @@ int norm_continued(const struct norm *n, int axis)
   return letter;
 }
 
-// Is what the node leaves read by sums over the letter alone?
+// Whether the node is an accumulator whose only readers are sums over the letter.
 static bool then_summed(const struct norm *n, const struct node *x, uint32_t letter)
 {
   const struct graph *b = n->block;
@@ -59,8 +58,8 @@ static bool then_summed(const struct norm *n, const struct node *x, uint32_t let
   return true;
 }
 
-// The letter is summed or its maximum taken, in each iteration or over them, and nothing that outlives one has it, but sums over
-// iterations that are then summed over the letter.
+// Whether the letter is only summed, or its maximum taken, in an iteration or over iterations. No value that lives longer than an iteration may have
+// the letter, except an accumulator that is then summed over the letter.
 static bool only_summed(const struct norm *n, uint32_t letter)
 {
   const struct graph *b = n->block;
@@ -81,10 +80,10 @@ static bool only_summed(const struct norm *n, uint32_t letter)
 
 static enum phase phase_of(const struct norm *n, int tensor) { return n->block->tensors[tensor].phase; }
 
-// Does the loop change the tensor?
+// Whether iterations change the tensor.
 static bool changes(const struct norm *n, int tensor) { return phase_of(n, tensor) == VARYING || phase_of(n, tensor) == RUN; }
 
-// Does the node sum over the letter, or take the maximum?
+// Whether the node sums over the letter, or takes the maximum.
 static bool sums_letter(const struct norm *n, const struct node *x, uint32_t letter)
 {
   bool sums = op_rows[x->op].rule == RULE_REDUCE || op_rows[x->op].rule == RULE_CONTRACT, has = false;
@@ -92,7 +91,7 @@ static bool sums_letter(const struct norm *n, const struct node *x, uint32_t let
   return has && changes(n, x->out) && !(n->t[x->out].has & letter);
 }
 
-// part: by tensor, is it a part of a sum over the letter, or the sum of two?
+// part: for each tensor, whether it is an iteration's part of a sum over the letter, or a sum of such parts.
 static void find_parts(const struct norm *n, uint32_t letter, bool *part)
 {
   for (int i = 0; i < n->block->nnodes; i++) {
@@ -102,7 +101,7 @@ static void find_parts(const struct norm *n, uint32_t letter, bool *part)
   }
 }
 
-// Does the node accumulate operand k, or leave another part of the same sum or maximum?
+// Whether the node accumulates operand k, or computes from it another part of the same sum or maximum.
 static bool keeps_part(const struct norm *n, const struct node *x, int k, bool max, const bool *part, const bool *adds)
 {
   if (op_rows[x->op].rule == RULE_ACCUM && !k && (x->op == OP_ACCUM_MAX) == max) return true;
@@ -111,8 +110,8 @@ static bool keeps_part(const struct norm *n, const struct node *x, int k, bool m
   return same && !(x->nin > 1 && changes(n, x->in[!k])) && adds[x->out];
 }
 
-// adds: by tensor, may it be a part of a sum (of a maximum)? Other iterations have other parts, so a part may only be scaled by (compared with) what no
-// iteration changes, added to another part, and accumulated.
+// adds: for each tensor, whether all its readers allow it to be a part of a sum (max: of a maximum). A part may only be scaled by a value (max:
+// compared with one) that no iteration changes, added to another part, and accumulated.
 static void find_adds(const struct norm *n, bool max, const bool *part, bool *adds)
 {
   const struct graph *b = n->block;
@@ -124,7 +123,7 @@ static void find_adds(const struct norm *n, bool max, const bool *part, bool *ad
   }
 }
 
-// Nothing counts iterations, and parts of sums are added up.
+// Whether the result is the same for any step: no accumulator counts iterations, and all parts of sums are added up.
 static bool same_sums(const struct norm *n, uint32_t letter)
 {
   const struct graph *b = n->block;
@@ -151,10 +150,11 @@ bool norm_step(struct norm *n, struct graph *b, int64_t step, char why[160])
 {
   int loop = norm_only_loop(b), letter = continued(n);
   if (letter < 0 || !only_summed(n, 1u << letter) || !same_sums(n, 1u << letter))
-    return snprintf(why, 160, "the loop does not go on where an iteration ends"), false;
+    return snprintf(why, 160, "the loop cannot have another step"), false;
   int64_t all = n->extent[letter] * b->loop[loop];
   bool whole = step >= all && n->extent[letter] == 1;
-  if (step < 16 || step % 16 || (step >= all && !whole)) return snprintf(why, 160, "%lld at a time of %lld", (long long)step, (long long)all), false;
+  if (step < 16 || step % 16 || (step >= all && !whole))
+    return snprintf(why, 160, "a loop step of %lld of %lld elements", (long long)step, (long long)all), false;
   if (whole) step = all;
   if (all % step) n->ragged.letter = letter, n->ragged.all = all;
   n->extent[letter] = step, b->loop[loop] = (all + step - 1) / step;

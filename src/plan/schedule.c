@@ -84,7 +84,7 @@ static void mark_set(struct ordering *o, int n, const int *part, int set, bool v
     if (set >> i & 1) o->done[part[i]] = value;
 }
 
-// part: the steps of one group and depth, which get the best order.
+// Gives the steps of one group and depth the best order. most[set]: the least possible maximum of live bytes, if these steps have been done.
 static void best_order(struct arena *mem, struct ordering *o, int n, int *part)
 {
   int sets = 1 << n, *last = NEWS(mem, int, sets), order[SCHEDULE_EXACT];
@@ -148,12 +148,6 @@ int schedule_order(struct arena *mem, int n, const struct plan_step *s, const in
 
 // ---- of a block graph ----
 
-static bool computes(const struct node *x)
-{
-  enum rule r = op_rows[x->op].rule;
-  return r != RULE_IO && r != RULE_CONST && r != RULE_INDEX && r != RULE_VIEW;
-}
-
 // A loop-invariant node is computed before the loop if a node within reads it, else after it.
 static void place(struct arena *mem, const struct norm *n, const struct chains *c, struct schedule *out)
 {
@@ -199,7 +193,7 @@ static void push(struct plan_step *s, int x, bool waits)
 
 static int64_t bytes_of(const struct norm *n, int tensor) { return 4 * norm_extent(n, n->t[tensor].has); }
 
-// An iterator's tile in registers, or in shared memory, which is separate.
+// Returns the step that computes or loads the tensor, and adds the step if an iterator's tile has none. A tile in shared memory takes no registers.
 static int load(struct scheduling *w, int tensor)
 {
   int root = w->n->t[tensor].root;
@@ -275,7 +269,7 @@ void plan_schedule(struct arena *mem, const struct norm *n, const struct chains 
   for (int t = 0; t < b->ntensors; t++) w.of[t] = -1;
   place(mem, n, c, out);
   for (int i = 0; i < b->nnodes; i++)
-    if (computes(&b->nodes[i])) step(&w, i), node[w.nsteps - 1] = i;
+    if (norm_computes(&b->nodes[i])) step(&w, i), node[w.nsteps - 1] = i;
   pin(&w);
   schedule_depths(w.nsteps, w.step, depth);
   count = schedule_order(mem, w.nsteps, w.step, depth, SCHEDULE_EXACT, out->order, out->at);

@@ -1,4 +1,4 @@
-// Exponentials of differences to a maximum, which cannot overflow. The maximum may come from the enclosing graph or from a nested one.
+// Finds exponentials of differences to a maximum, which cannot overflow. The maximum may come from the enclosing graph or from a nested one.
 #include "plan/stable.h"
 
 static const struct node *made_by(const struct within *w, int t) { return &w->g->nodes[w->g->tensors[t].node]; }
@@ -14,7 +14,7 @@ static int saved(const struct graph *g, int k)
 // The tensor of the enclosing graph that a tile was loaded from; -1: none.
 static int loaded(const struct within *w, int t) { return w->above ? node_iterated(w->node, t) : -1; }
 
-// A sum of maxima over the loop is not a maximum.
+// Whether the accumulator concatenates along every loop. A sum of maxima is not a maximum.
 static bool joins_all(const struct graph *g, const struct node *accum)
 {
   for (int i = 0; i < g->nloop; i++)
@@ -22,10 +22,10 @@ static bool joins_all(const struct graph *g, const struct node *accum)
   return true;
 }
 
-// A finite upper limit may be below the maximum. The largest number of the dtype is no limit: it keeps all finite maxima.
+// Whether a clamp can lower a maximum. A limit of the largest number of the dtype keeps all finite maxima.
 static bool has_upper_limit(const struct within *w, const struct node *n) { return n->a.hi < dtype_largest(w->g->tensors[n->out].dtype); }
 
-// A maximum, possibly moved, limited from below, or the maximum of several.
+// Whether a tensor is a maximum, also through views, loads, lower limits, and the maximum of several.
 static bool is_maximum(const struct within *w, int t)
 {
   const struct node *n = made_by(w, t);

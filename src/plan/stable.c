@@ -1,9 +1,8 @@
 // Softmax without overflow. A verified muGraph may compute exp(s) of large s, because over the reals
 //   sum_k exp(s_k) v_k / sum_k exp(s_k)
-// is the same for s and s - m, and the search does not know about overflow. This pass finds such exponentials and
-// subtracts maxima, as FlashAttention does by hand (paper, sections 1 and 3): along the summed dimension where a
-// block holds all of it, running over the for-loop with rescaled accumulators where it does not, and saved beside the
-// partial sums where later kernels finish them.
+// is the same for s and s - m, and the search does not know about overflow. This pass finds such exponentials and subtracts maxima, as FlashAttention
+// does by hand (paper, sections 1 and 3). If a block has all of the summed dimension, the maximum is along it. If not, it is a running maximum over
+// the for-loop with rescaled accumulators. If later kernels finish partial sums, the maxima are saved beside them.
 //
 // One exponential is rewritten at a time. An attempt fixes the dimensions of the maximum and whether it is a running one, and rebuilds the whole
 // kernel graph. Every tensor carries the power of exp(m) that it lacks (stable.h). The attempt succeeds if no output lacks any. Attempts are ordered
@@ -42,13 +41,13 @@ static int attempt(struct attempt *a, const struct graph *g, struct graph **out)
   return a->cancelled ? OK : give_up(&s, "it is not divided by a sum of itself");
 }
 
-// Tries one kind of maximum. A second attempt adds what the first found to be missing.
+// Tries one kind of maximum. If an attempt finds that it needs a shared factor, a lower limit or a finite maximum, another attempt has it.
 static bool try_as(const struct attempt *as, const struct graph *g, struct graph **out, struct attempt *best)
 {
   struct arena_mark m = arena_mark(as->mem);
   struct attempt a = *as;
   int status = attempt(&a, g, out);
-  const bool share = status && a.may && !as->sharing, clamp = !status && a.joined && !as->clamped;
+  const bool share = status && a.may_share && !as->sharing, clamp = !status && a.joined && !as->clamped;
   const bool bound = a.wants_bound && !as->bounded;
   if (!status && !clamp) return true;
   arena_reset(as->mem, m);

@@ -4,15 +4,15 @@
 //   target     the exponential e = exp(s) that the attempt replaces by exp(s - m)
 //   factor     a tensor F of the graph under construction; a tensor x of the old graph is exp(degree * F) times
 //              the tensor that stands for it now. F is m, or a view or part of m, or a maximum of maxima.
-//   runs       F's extent along a dimension divides x's: each of its elements belongs to a run of neighbours of
-//              x, in the extreme to all of them (plain broadcasting). Shapes are compared right-aligned.
+//   runs       F's extent along a dimension divides x's. Each of its elements belongs to a run of neighbours of x; if F's extent is 1, to all of them
+//              (broadcasting). Shapes are compared right-aligned
 //   running    F is the value of an accum_max: it changes from iteration to iteration, and accumulators over
 //              the loop must rescale what they hold
-//   clamped    of a part that is -inf everywhere, exp(s - m) is exp(-inf + inf): NaN, where the whole row has a softmax. With a
-//              finite m it is 0. Maxima of whole rows need not be: their softmax is NaN
-//   bounded    m is no infinity, so that log(exp(m) x) can be m + log(x)
-//   stored     F was read from what an earlier kernel saved, so parts with different maxima may meet here
-//   sharing    the target may be computed again, in a kernel that reads a rescaled tensor: there it takes the factor of that tensor
+//   clamped    m is at least the lowest finite number. A part of a row may be -inf everywhere. Then m would be -inf, and exp(s - m) NaN, but it must
+//              be 0. A maximum of a whole row is not clamped: the softmax of a row of -inf is NaN
+//   bounded    m is finite, so that log(exp(m) x) can be m + log(x)
+//   stored     F was loaded from what an earlier kernel saved, so parts with different maxima may meet here
+//   sharing    another kernel may compute the target again. If it reads a rescaled tensor, the target takes the factor of that tensor there
 #ifndef MICA_PLAN_STABLE_H
 #define MICA_PLAN_STABLE_H
 
@@ -31,12 +31,12 @@ struct attempt {
   int target_node;
   unsigned dims;    // dimensions of s along which m is the maximum
   bool running;     // m is a running maximum over the for-loop
-  bool clamped;     // m is at least the lowest number, since parts of a row may be -inf everywhere
-  bool bounded;     // m is a number of the dtype: a logarithm adds it
-  bool wants_bound; // one would
+  bool clamped;     // m is at least the lowest finite number
+  bool bounded;     // m is finite
+  bool wants_bound; // a logarithm needs a finite m
   bool joined;      // parts with separate maxima were combined
-  bool sharing;     // other kernels that compute the target again use the factor that they read
-  bool may;         // one could
+  bool sharing;     // kernels that compute the target again use the factor of a tensor that they read
+  bool may_share;   // there is such a kernel
   int cancelled;    // quotients in which the factor cancelled
   int done;         // number of nodes processed, to find the failure that went furthest
   char why[160];    // reason of the failure
@@ -72,12 +72,13 @@ int site_add(struct site *s, enum op op, int nin, const int *in, const struct at
 int site_once(struct site *s, enum op op, int x, int y, const struct attrs *a,
               int *t);                                                        // reuses an equal node; y < 0: one argument
 int64_t factor_extent(const struct site *s, const struct scaled *x, int dim); // along dim of x.t
-bool factor_same(const struct site *s, int F, int G);
-bool factor_running(const struct site *s, int F);
+bool factor_same(const struct site *s, int F, int G); // whether both are the same maxima, up to reshapes and leading extents of 1
+bool factor_running(const struct site *s, int F);     // whether F is a running maximum
 int factor_reshape(struct site *s, struct scaled *x, const struct shape *from, const struct shape *to);
 int factor_view(struct site *s, struct scaled *x, enum op op,
                 const struct attrs *a);                     // dims of *a count from F's own rank
 int factor_pad(struct site *s, struct scaled *x, int rank); // adds leading extents of 1 until F has that rank
+// The factor of a tensor that an iterator loads, and of one that a saver stores; *extra: number of the saver that stores the factor.
 int factor_iter(struct site *s, const struct scaled *above, const struct attrs *a, struct scaled *x);
 int factor_save(struct site *s, struct scaled *x, const int8_t *omap, int *extra);
 // Makes x's factor equal along dim: parts that differ are rescaled to the maximum of their maxima.

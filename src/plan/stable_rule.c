@@ -1,5 +1,5 @@
 // The effect of each operator on rescaled tensors: one function for each index rule. Sums and products are linear in the target, so its factor passes
-// through them if it is equal for all summands. In a quotient of two tensors with the same factor it cancels. Any other case fails the attempt.
+// through them if it is equal for all summands. It cancels in a quotient of two tensors with the same factor. Other cases fail the attempt.
 #include "plan/stable.h"
 
 #include <float.h>
@@ -26,8 +26,8 @@ static void give_factor(struct scaled *out, int nout, const struct scaled *x, in
 
 // ---- elementwise ----
 
-// log(y) is degree * F + log(x), where y is exp(degree * F) x. F is finite: of a row that is -inf, or has an inf, the logarithm is that.
-// Elements that share a maximum have no logarithms of their own: those of all but the largest may be 0.
+// log(y) is degree * F + log(x), if y is exp(degree * F) x. F must be finite, because an infinite F would make the sum NaN. Each element needs a
+// factor of its own: among elements that share a maximum, all but the largest may have become 0.
 static int rule_log(struct site *s, const struct node *n, struct scaled *x, struct scaled *out)
 {
   struct attrs a = attrs_default(OP_MUL_SCALAR);
@@ -161,7 +161,7 @@ static int rule_split(struct site *s, const struct node *n, struct scaled *x, st
 
 // ---- accumulators ----
 
-// +1: concatenates over every axis; 0: sums over every axis; -1: both.
+// Whether an accumulator concatenates over every loop axis (1), sums over every one (0), or does both (-1).
 static int concatenates(const struct site *s, const struct node *n)
 {
   int joined = 0, axes = 0;
@@ -188,7 +188,7 @@ static int accum_concat(struct site *s, const struct node *n, struct scaled *x, 
   return OK;
 }
 
-// A mean has no rescaling accumulator: the mean of the tile first, then a plain accumulator.
+// There is no rescaling accumulator of means. So the mean of the tile is taken first, and then accumulated.
 static int mean_tile(struct site *s, const struct node *n, struct scaled *x)
 {
   struct attrs a = attrs_default(OP_MEAN);
@@ -228,7 +228,7 @@ static int rule_accum(struct site *s, const struct node *n, struct scaled *x, st
 
 // ---- the target, inputs, outputs, nested graphs ----
 
-// m within the numbers of its dtype.
+// Limits m to the finite numbers of its dtype.
 static int bound(struct site *s, int *m)
 {
   struct attrs a = attrs_default(OP_CLAMP);
@@ -236,7 +236,7 @@ static int bound(struct site *s, int *m)
   return site_once(s, OP_CLAMP, *m, -1, &a, m);
 }
 
-// m, but at least the lowest number of fp32.
+// Limits m from below to the lowest finite number of fp32.
 static int clamp(struct site *s, int *m)
 {
   struct attrs a = attrs_default(OP_CONST);
@@ -269,7 +269,7 @@ static const struct node *block_of(const struct graph *kernels, const struct gra
   return NULL;
 }
 
-// Are tile t of block a and tile u of block b computed alike of the same tensors? In so many steps at most.
+// Whether tile t of block a and tile u of block b are computed alike from the same tensors. *steps limits the number of nodes that are compared.
 static bool same_value(const struct node *a, int t, const struct node *b, int u, int *steps)
 {
   const struct node *n = &a->sub->nodes[a->sub->tensors[t].node], *m = &b->sub->nodes[b->sub->tensors[u].node];
@@ -280,7 +280,7 @@ static bool same_value(const struct node *a, int t, const struct node *b, int u,
   return same;
 }
 
-// Is that exponential the target, computed again in another block?
+// Whether the exponential is the target, computed again in another block.
 static bool is_again(const struct site *s, const struct node *exp)
 {
   const struct graph *kernels = s->above ? s->above->old : NULL;
@@ -289,7 +289,7 @@ static bool is_again(const struct site *s, const struct node *exp)
   return here && there && here != there && same_value(here, exp->in[0], there, s->a->target_graph->nodes[s->a->target_node].in[0], &steps);
 }
 
-// The rescaled tensor that the kernel reads, with a factor that every element of t has one of; NULL where there is none.
+// A rescaled tensor that the kernel loads, whose factor can be broadcast to the shape of t; NULL: there is none.
 static const struct scaled *shared_factor(const struct site *s, int t)
 {
   const struct shape *full = &s->g->tensors[t].shape;
@@ -404,7 +404,7 @@ int stable_node(struct site *s, int i)
   s->at = n->at, s->a->done++;
   int status;
   const struct scaled *of = n->op == OP_EXP && !any && is_again(s, n) ? shared_factor(s, x->t) : NULL;
-  s->a->may |= of != NULL;
+  s->a->may_share |= of != NULL;
   if (n->op == OP_INPUT || n->op == OP_ITER)
     status = rule_input(s, n, out);
   else if (n->op == OP_OUTPUT || n->op == OP_SAVE)

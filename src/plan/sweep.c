@@ -1,5 +1,5 @@
-// Removes nodes that a rewrite left unused: nodes of the kernel graph, savers of block graphs whose tensor is not read, and the nodes in a block
-// graph that only they need. Inputs of the program stay, so its signature does.
+// Removes nodes that a rewrite left unused: nodes of the kernel graph, savers of block graphs whose tensor is not read, and nodes of a block graph
+// that only such savers need. Inputs of the program stay, so that its signature does not change.
 #include "plan/stable.h"
 
 // Marks tensors of g that a live node reads, backwards. wanted[k]: saver k of g is live.
@@ -103,7 +103,7 @@ static int sweep_kernel(struct sweep *w, const struct graph *g, struct graph **o
   return s;
 }
 
-// Operands that only a removed saver's kernel read become unused here, so this repeats until nothing changes.
+// A removed saver may leave operands of its kernel unused, so this repeats until nothing changes.
 int plan_sweep(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
 {
   for (;; g = *out) {

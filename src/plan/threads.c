@@ -1,6 +1,6 @@
-// Assigns warps to products. Each warp along columns reads all rows of its left operand again, each warp along rows all of the right one. Layouts of
-// a number of warps differ in the bytes copied from shared memory, and in the remainder if tiles do not divide evenly. There are few layouts, so all
-// are evaluated.
+// Assigns warps to products. Warps side by side along columns load the same rows of the left operand, and warps along rows the same right operand. So
+// layouts of a number of warps differ in the bytes loaded from shared memory. They also differ in the work of the busiest warp if tiles do not divide
+// evenly. There are few layouts, so all are evaluated.
 #include "plan/passes.h"
 
 enum { TILE_ROWS = 16, TILE_COLS = 8, STEP = 16, HALF = 2, SINGLE = 4 }; // mma.m16n8k16; bytes
