@@ -362,15 +362,16 @@ struct mica_mega_row { // what a row does in a launch
   uint64_t seed;        // of the request: the same numbers give the same tokens on every machine
 };
 MICA_API void mica_mega_options_init(struct mica_mega_options *o, size_t size);
-// A model from the text of a transformer's config.json (Llama, Qwen3) or a .mega text; `name` stands for the file in messages. It is proved here:
-// MICA_NO where the proof fails. o may be NULL.
+// Opens a model from the text of a transformer's config.json (Llama, Qwen3, Qwen3 with experts) or a .mega text; `name` stands for the file in
+// messages. The plan is proved here: MICA_NO if the proof fails. o may be NULL.
 MICA_API int mica_mega_open(struct mica_context *m, const char *text, const char *name, const struct mica_mega_options *o, struct mica_mega **out);
 MICA_API void mica_mega_close(struct mica_mega *x);
 MICA_API int mica_mega_rows(const struct mica_mega *x);
 MICA_API int mica_mega_pages(const struct mica_mega *x, int *slots); // of the cache that requests share, and positions of one; 0: there is none
 MICA_API int mica_mega_tensors(const struct mica_mega *x);           // weights, state of numbers, output
 MICA_API struct mica_mega_value mica_mega_tensor(const struct mica_mega *x, int i);
-// Texts that live in the context: the plan (`what`: "plan", "text", "regions", "events", "schedule"), the proof ("proof"), the CUDA C++ ("cuda").
+// Texts that live in the context, by `what`: the plan ("plan", "text", "regions", "events", "schedule", "model"), the proof ("proof"), the CUDA C++
+// ("cuda").
 MICA_API int mica_mega_tell(struct mica_mega *x, const char *what, const char **text);
 // The elements of a weight (or of state, before the first step), copied: `count` of a dtype, which are rounded to the tensor's.
 MICA_API int mica_mega_weights(struct mica_mega *x, const char *name, enum mica_dtype dtype, int64_t count, const void *data);

@@ -39,7 +39,7 @@ class Model:
         return {name: (kind, dtype, shape) for name, kind, dtype, shape in self._mega.tensors}
 
     def plan(self, what: str = "plan") -> str:
-        """The plan as text; `what` may also be "text" (the .mega form), "regions", "events" or "schedule"."""
+        """The plan as text. `what` may also be "text" (the .mega form), "regions", "events", "schedule" or "model" (modelled times in ns)."""
         return self._mega.tell(what)
 
     def prove(self) -> str:
