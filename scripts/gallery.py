@@ -57,18 +57,18 @@ def section(workload, title, sentence, row):
     of = f", the first of {parts} parts" if parts > 1 else ""
     prose = (f"{sentence} On an H200 it takes {row['mica us']} us; the best peer, `{row['peer']}`, takes {row['peer us']} us: "
              f"**{row['ratio']} times as fast**.")
-    return "\n".join([
-        f"## {title}", "", textwrap.fill(prose, 150), "", f"```console needs=slow,tree\n$ build/mica optimize {program.file}{words} --target {TARGET}\n```", "",
-        f"The graph{of}:", "", "```text", picture, "```", ""])
+    command = f"$ build/mica optimize {program.file}{words} --target {TARGET}"
+    return "\n".join([f"## {title}", "", textwrap.fill(prose, 150), "", "```console needs=slow,tree", command, "```", "",
+                      f"The graph{of}:", "", "```text", picture, "```", ""])
 
 
 def main():
     with open(os.path.join(TREE, "bench/peers_h200.csv"), newline="") as f:
         rows = {r["workload"]: r for r in csv.DictReader(f)}
     head = (f"Twelve programs, each with a kernel graph that the search finds: the simplest of the first {TOP} whose modelled time is within "
-            f"{round(100 * NEAR - 100)}% of the first one's. `scripts/gallery.py` writes this page. A frame is a block graph: its loads, its loop, and "
-            "what it saves. Adjacent block graphs may become one CUDA kernel. Times are rows of `bench/peers_h200.csv` (fp16, cold caches). They belong "
-            "to the graph that won the race on the GPU, which may differ from the graph shown.")
+            f"{round(100 * NEAR - 100)}% of the first one's. `scripts/gallery.py` writes this page. A frame is a block graph: its loads, its loop, "
+            "and what it saves. Adjacent block graphs may become one CUDA kernel. Times are rows of `bench/peers_h200.csv` (fp16, cold caches). They "
+            "belong to the graph that won the race on the GPU, which may differ from the graph shown.")
     out = ["# Gallery", "", textwrap.fill(head, 150), ""]
     for workload, title, sentence in ROWS:
         print(workload, file=sys.stderr, flush=True)

@@ -22,7 +22,8 @@ STYLE = """
 body { font: 16px/1.5 Georgia, serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem }
 h1, h2, h3 { font-family: system-ui, sans-serif; line-height: 1.2 } h1 { font-size: 1.9rem } h2 { margin-top: 2.2rem; font-size: 1.35rem }
 code { font: 0.88em ui-monospace, monospace } .wide { overflow-x: auto } img { max-width: 100%; background: #fff }
-table { border-collapse: collapse; font: 0.82rem/1.35 system-ui, sans-serif; margin: 1rem 0 } caption { text-align: left; font-style: italic; padding: 0.3rem 0 }
+table { border-collapse: collapse; font: 0.82rem/1.35 system-ui, sans-serif; margin: 1rem 0 }
+caption { text-align: left; font-style: italic; padding: 0.3rem 0 }
 th, td { padding: 0.15rem 0.6rem; border-bottom: 1px solid #8886; text-align: right } th:first-child, td:first-child { text-align: left }
 @media print { body { font-size: 10pt; max-width: none } h2 { break-after: avoid } tr { break-inside: avoid } }
 """
@@ -139,8 +140,8 @@ def page():
         blocks = [b for b in re.split(r"\n\s*\n", f.read().strip()) if b]
     title = blocks[0].lstrip("# ")
     body = "\n".join(map(block, blocks))
-    return f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">\n<title>{title}</title>\n' \
-           f"<style>{STYLE}</style>\n{body}\n</html>\n"
+    head = '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">\n'
+    return f"{head}<title>{title}</title>\n<style>{STYLE}</style>\n{body}\n</html>\n"
 
 
 def print_pdf(page, pdf):

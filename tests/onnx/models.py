@@ -274,7 +274,7 @@ def einsums(name="einsums"):
                  "abcd,de->abce"]
     extents.update(A=2, B=3)
     for i, equation in enumerate(equations):
-        terms = [[2, 2][:1] + [extents[c] for c in t[3:]] if t.startswith("...") else [extents[c] for c in t.replace("...", "")] + ([4] if t.endswith("...") else [])
+        terms = [[2] * t.startswith("...") + [extents[c] for c in t.replace("...", "")] + [4] * (len(t) > 3 and t.endswith("..."))
                  for t in equation.split("->")[0].split(",")]
         inputs = [g.input(f"x{i}_{k}", *t) if k == 0 else g.weight(*t) for k, t in enumerate(terms)]
         g.output(g.op("Einsum", *inputs, equation=equation), f"y{i}")

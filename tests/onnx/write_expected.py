@@ -23,7 +23,8 @@ def write(path, feeds, answers):
     with open(path[:-5] + ".txt", "w") as f:
         for word, tensors in (("in", feeds), ("out", answers)):
             for name, x in tensors.items():
-                values = " ".join(f"{v:.9g}" for v in np.asarray(x, np.float64).ravel()) if x.dtype.kind == "f" else " ".join(str(int(v)) for v in np.asarray(x).ravel())
+                real = x.dtype.kind == "f"
+                values = " ".join(f"{float(v):.9g}" if real else str(int(v)) for v in np.asarray(x, np.float64 if real else None).ravel())
                 f.write(f"{word} {name} {x.dtype} {' '.join(map(str, x.shape))} : {values}\n")
 
 

@@ -127,7 +127,8 @@ def test_what_there_was_no_time_for_is_made_again(tmp_path, monkeypatch):
     (report,) = tmp_path.glob("*/report.json")
     assert engine.untried(mica.load(report.parent).report) == ""
     monkeypatch.setattr(engine, "untried", lambda report: "in 100 seconds not all was tried (the search was ended early)")
-    assert said() == (True, "not faster than the rest's compiler; in 100 seconds not all was tried (the search was ended early): a larger `time` gives it more")
+    assert said() == (True, "not faster than the rest's compiler; in 100 seconds not all was tried (the search was ended early): "
+                            "a larger `time` gives it more")
     assert said(time=50)[0] and not said(time=300)[0] and said(time=300)[0]
 
 

@@ -86,7 +86,8 @@ def test_kernels_join_equal_parts(programs):
     e = programs(Partial(), [torch.randn(4, 196, 64)])
     assert all("concat" not in p.text or re.search(r"concat\(t\d+, t\d+, t\d+, t\d+, dim=2\)", p.text) for p in e.programs), e
     assert any("concat" in p.text for p in e.programs)
-    assert [n.why for n in e.left if n.operator == "aten.cat.default"] == ["a concatenation of extents [1, 196], which are more than 16 equal parts"], e
+    why = [n.why for n in e.left if n.operator == "aten.cat.default"]
+    assert why == ["a concatenation of extents [1, 196], which are more than 16 equal parts"], e
 
 
 class Frequencies(nn.Module):

@@ -19,7 +19,8 @@ def tensor(*shape, dtype="float16"):
     return {"shape": list(shape), "dtype": dtype}
 
 
-NORM = "\n    x = {x}\n    out = (x * torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + EPS) * weight.float()).to(hidden_states.dtype)\n    return {out}\n"
+NORM = ("\n    x = {x}\n    out = (x * torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + EPS) * weight.float()).to(hidden_states.dtype)\n"
+        "    return {out}\n")
 DEFINITIONS = {
     "rmsnorm_h64": {"op_type": "rmsnorm", "axes": AXES, "inputs": {"hidden_states": tensor("batch_size", "hidden_size"),
                                                                    "weight": tensor("hidden_size")},

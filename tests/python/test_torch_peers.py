@@ -12,9 +12,9 @@ import mica
 from mica import peers
 
 PROGRAMS = {
-    "elementwise": "X: f32[4, 6]\n Y: f32[4, 6]\n return exp(X), log(abs(X) + 1), sqrt(abs(X)), rsqrt(abs(X) + 1), square(X), -X, silu(X), sigmoid(X), gelu(X), "
-                   "relu(X), tanh(X), sin(X), cos(X), erf(X), softplus(X), leaky_relu(X, slope=0.1), clamp(X, lo=-1, hi=0.5), X + Y, X - Y, X * Y, X / (Y + 9), "
-                   "minimum(X, Y), maximum(X, Y), pow(abs(X) + 1, Y)",
+    "elementwise": "X: f32[4, 6]\n Y: f32[4, 6]\n return exp(X), log(abs(X) + 1), sqrt(abs(X)), rsqrt(abs(X) + 1), square(X), -X, silu(X), "
+                   "sigmoid(X), gelu(X), relu(X), tanh(X), sin(X), cos(X), erf(X), softplus(X), leaky_relu(X, slope=0.1), "
+                   "clamp(X, lo=-1, hi=0.5), X + Y, X - Y, X * Y, X / (Y + 9), minimum(X, Y), maximum(X, Y), pow(abs(X) + 1, Y)",
     "reductions": "X: f32[4, 6]\n return sum(X, dim=1), mean(X, dim=0), max(X, dim=1), min(X, dim=1), prod(X, dim=1), logsumexp(X, dim=1), "
                   "softmax(X, dim=1), sum(X, dim=1, group=3), cumsum(X, dim=1)",
     "norms": "X: f32[4, 6]\n w: f32[6]\n b: f32[6]\n return rms_norm(X), rms_norm(X, w, eps=1e-6), layer_norm(X), layer_norm(X, w, b)",

@@ -226,7 +226,8 @@ def test_elements_that_are_not_chosen_do_not_reach_the_result():
     x[0, 5], x[4, 0], x[2, 3], x[5] = math.inf, -math.inf, math.nan, -math.inf
 
     def f(x):
-        return [x.tril(-9) + x.triu(100), x.tril(-1), x.triu(1), torch.where(x < 9, x, 0.0), torch.where(x > -9, x, x.t()), x.masked_fill(x != x, 1.0)]
+        return [x.tril(-9) + x.triu(100), x.tril(-1), x.triu(1), torch.where(x < 9, x, 0.0), torch.where(x > -9, x, x.t()),
+                x.masked_fill(x != x, 1.0)]
 
     def ends(x):
         return [torch.lerp(x, torch.ones_like(x), 0.2), torch.lerp(torch.ones_like(x), x, 0.7), torch.lerp(x, x + 1e8, 1.0)]

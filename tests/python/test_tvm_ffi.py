@@ -85,5 +85,6 @@ def test_cuda_compiles_and_refuses(nvcc, tmp_path):
     subprocess.run([nvcc, "-O0", "-shared", "-Xcompiler", "-fPIC", "-gencode", "arch=compute_90a,code=sm_90a", "kernel.cu", "-o", "kernel.so"],
                    check=True, cwd=tmp_path / "pair", env={k: v for k, v in os.environ.items() if k != "LD_PRELOAD"})  # nvcc takes no sanitizers
     call = tvm_ffi.load_module(os.fspath(tmp_path / "pair" / "kernel.so"))["pair"]
-    with pytest.raises(ValueError, match=r"argument 0 is on another kind of device; it has to be the input X: f16 \[4, 8\], dense row by row, on one GPU"):
+    with pytest.raises(ValueError, match=r"argument 0 is on another kind of device; it has to be the input X: f16 \[4, 8\], "
+                                         "dense row by row, on one GPU"):
         call(*of(np.zeros((4, 8), "f2"), np.zeros((4, 1), "f2")))
