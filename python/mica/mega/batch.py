@@ -1,5 +1,5 @@
-"""Batch: requests that join and leave at any step. This module has the free list of pages, the page tables and the choice of rows, which the model
-checks."""
+"""Batch: requests that join and leave at any launch. This module keeps the free list of pages and the page tables, and chooses the rows of each
+launch. The model checks them."""
 from __future__ import annotations
 
 from collections import deque
@@ -9,7 +9,8 @@ from .model import STEPS, Model, Row
 
 
 class Request:
-    """A prompt, the options of sampling, and the tokens made so far."""
+    """A prompt, the options of sampling, and the tokens made so far (`made`). `done` is None until the request ends, then "length", "stop" or
+    "cancelled"."""
     __slots__ = ("id", "prompt", "most", "temperature", "top", "seed", "stop", "on_token", "pages", "fed", "made", "done", "reserved", "error")
 
     def __init__(self, id, prompt, most, temperature, top, seed, stop, on_token):
@@ -25,8 +26,8 @@ class Request:
 
 
 class Batch:
-    """The running and waiting requests of a model. One thread calls step. Other threads may call submit and cancel if the caller has a lock around
-    all of these calls."""
+    """The running and waiting requests of a model. burst: most steps of a launch in which all requests decode, up to 64. One thread calls step. Other
+    threads may call submit and cancel if the caller has a lock around all of these calls."""
 
     def __init__(self, model: Model, burst: int = 1):
         if not model.pages:
@@ -43,7 +44,8 @@ class Batch:
         return bool(self.waiting or self.running)
 
     def submit(self, prompt, max_tokens: int = 16, *, temperature: float = 0.0, top_k: int = 0, seed: int = 0, stop=(), on_token=None) -> Request:
-        """Queues a request. on_token(request, token) is called for each token, and with None at the end."""
+        """Queues a request. stop: numbers of tokens that end it. on_token(request, token) is called for each token, and with None at the end.
+        UsageError for a token outside of the vocabulary, or a request that needs more pages than the cache has."""
         prompt = [int(t) for t in prompt]
         if not prompt or max_tokens < 1:
             raise UsageError("a request has a prompt of one token or more, and makes one token or more")
@@ -101,7 +103,7 @@ class Batch:
         return chosen
 
     def step(self) -> int:
-        """One launch. Returns the number of tokens made."""
+        """Runs one launch, if there is a request. Returns the number of tokens made."""
         self._admit()
         chosen = self._choose()
         if not chosen:

@@ -40,7 +40,7 @@ class _Call:
                 tuple(sorted(self.attrs.items())))
 
 
-# Layers of mega: order of what is read, where a name is an activation's number or a weight's; what is written
+# The arguments that each layer reads, in order. A number is the index of an activation in the call; a name is a weight, or a tensor of the model.
 _LAYERS = {
     "embed": ("token", "table"), "rmsnorm": (0, "norm"), "linear": (0, "weight"), "rmsnorm_linear": (0, "norm", "weight"),
     "rmsnorm_head": (0, "norm", "table"),
@@ -64,7 +64,7 @@ def theta_of(cos, dim: int) -> float:
     if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < dim // 2 or dim < 4:
         raise UsageError(f"a table of cosines is [position][{dim}], with two positions or more")
     first = [math.acos(max(-1.0, min(1.0, float(c)))) for c in table[1][:dim // 2]]
-    # The most exact one: cosines near 1 have few significant bits.
+    # The most exact angle is used: cosines near 1 have few significant bits.
     best = max(range(1, dim // 2), key=lambda i: first[i] * (1 if first[i] > 0.05 else 0))
     theta = first[best] ** (-dim / (2 * best)) if first[best] > 0 else 1.0
     theta = float(f"{theta:.3g}") if abs(float(f"{theta:.3g}") / theta - 1) < 0.02 else theta
@@ -108,7 +108,8 @@ class PersistentKernel:
         return made
 
     def attach_input(self, torch_tensor=None, name: str | None = None, *, tensor=None) -> Tensor:
-        """An array of the caller: weights, tokens, caches or tables. Mica has its own caches and tokens; these arrays only give their sizes."""
+        """A tensor for an array of the caller: weights, tokens, caches or tables. Mica has its own caches and tokens, so of such arrays only the
+        sizes are used."""
         array = torch_tensor if torch_tensor is not None else tensor
         if array is None or not hasattr(array, "shape"):
             raise UsageError("attach_input takes an array")
@@ -118,7 +119,7 @@ class PersistentKernel:
         return Tensor(self._name(name), dims)
 
     def fuse_tensors(self, inputs, fused_dim: int = 0, num_groups: int = 1, name: str | None = None) -> Tensor:
-        """Concatenated weights. MPK interleaves them for its packing; Mica has a packing of its own."""
+        """Concatenates weights along dimension 0. MPK interleaves them for its packing; Mica packs all weights by itself."""
         if fused_dim != 0 or any(len(t.parts) != 1 or t.dims[1:] != inputs[0].dims[1:] for t in inputs):
             raise UsageError("weights are joined along dimension 0, with equal other dimensions")
         return Tensor(self._name(name), (sum(t.dims[0] for t in inputs), *inputs[0].dims[1:]), [p for t in inputs for p in t.parts])
@@ -158,7 +159,8 @@ class PersistentKernel:
 
     def paged_attention_layer(self, input, k_cache, v_cache, output, q_norm=None, k_norm=None, cos_pos_embed=None, sin_pos_embed=None,
                               **grid) -> None:
-        """k_cache: [pages, page_size, heads of keys, dim]; only the last two dimensions are used."""
+        """input: [rows, (heads + 2 * kv heads) * dim], queries, keys and values. k_cache and v_cache: [pages, page_size, kv heads, dim]; only the
+        last two dimensions are used."""
         if len(k_cache.dims) < 2 or k_cache.dims != v_cache.dims:
             raise UsageError("caches of keys and of values have equal shapes, [pages, page_size, heads, dim]")
         kv, dim = k_cache.dims[-2:]
@@ -193,7 +195,7 @@ class PersistentKernel:
     # ---- the model from the calls ----
 
     def _joined(self) -> list[_Call]:
-        """The calls, with norm + product and norm + product + SiLU joined to one layer if nothing else reads the values between them."""
+        """The calls with fewer layers: a norm and a product, or these and SiLU, become one layer if nothing else reads the values between them."""
         out: list[_Call] = []
         for i, c in enumerate(self.calls):
             last = out[-1] if out else None
@@ -252,7 +254,8 @@ class PersistentKernel:
                 holds[of(t)] = t
         return {t: of(t) for t in root}
 
-    def _array(self, kind, argument, t: Tensor, layered: bool):
+    @staticmethod
+    def _array(argument, t: Tensor):
         import numpy as np
         parts = [as_float32(p) for p in t.parts]
         if argument in ("norm", "q_norm", "k_norm"):
@@ -281,9 +284,8 @@ class PersistentKernel:
             weights = {}
             for k in c.weights:
                 argument = "table" if kind == "rmsnorm_head" and k == "weight" else k
-                stacked = np.concatenate([self._array(kind, argument, g.weights[k],
-                                                      layered) for g in group]) if argument != "table" else self._array(kind, argument, c.weights[k],
-                                                                                                                        False)
+                of_layers = group[:1] if argument == "table" else group
+                stacked = np.concatenate([self._array(argument, g.weights[k]) for g in of_layers])
                 name = weights[argument] = f"w{len(arrays)}_{argument}"
                 arrays[name] = np.ascontiguousarray(stacked)
                 kind_of = _type_of(c.weights[k].parts[0])
@@ -353,14 +355,14 @@ class PersistentKernel:
         return self
 
     def __call__(self, prompts=None, max_tokens: int | None = None, **options) -> list[list[int]]:
-        """Returns the tokens after each prompt, up to the end of the sequence or the end token. Without prompts, meta_tensors has them: `tokens`
-        [request][position], to which the new tokens are written, and `prompt_lengths`."""
+        """Returns the tokens after each prompt, up to max_tokens, the sequence's largest length or the end token. Without prompts, they are in
+        meta_tensors: `tokens` [request][position], to which the new tokens are also written, and `prompt_lengths`."""
         if self.model is None:
             raise UsageError("compile comes before the call")
         tokens, lengths = self.meta.get("tokens"), self.meta.get("prompt_lengths")
         if prompts is None:
             if tokens is None or lengths is None:
-                raise UsageError("without prompts, meta_tensors has to have tokens and prompt_lengths")
+                raise UsageError("without prompts, meta_tensors must have tokens and prompt_lengths")
             prompts = [[int(t) for t in tokens[r][:int(n)]] for r, n in enumerate(lengths)]
         batch = Batch(self.model, burst=16)
         stop = [self.eos] if self.eos >= 0 else []

@@ -1,4 +1,4 @@
-"""Model: a decode step that is ready to run, with its weights and its cache."""
+"""Model: a decode step with a proved plan, its weights and its cache."""
 from __future__ import annotations
 
 import json
@@ -13,7 +13,8 @@ STEPS = 64  # largest number of steps of a launch
 
 
 class Row(NamedTuple):
-    """A row of a step. Rows of one request are adjacent and have consecutive positions; they are a part of its prompt."""
+    """A row of a step: one token of a request. Several rows of one request are a part of its prompt. They are adjacent, with consecutive
+    positions."""
     request: int = -1  # -1: the row does nothing
     token: int = 0
     position: int = 0  # of the token in its request
@@ -24,7 +25,10 @@ class Row(NamedTuple):
 
 
 class Model:
-    """A model with a proved plan. from_config, from_folder and from_text make it."""
+    """A model with a proved plan, made by from_config, from_folder or from_text.
+
+    rows: tokens of a step. pages, slots: pages of the cache that requests share, and positions of a page; pages is 0 if rows have their own cache.
+    NotEqualError if the proof fails, UsageError for a configuration that is not supported."""
 
     def __init__(self, text: str, name: str, config: dict | None = None, *, engine: str = "cpu", device: int = 0, rows: int = 0, pages: int = 0,
                  workers: int = 0, deadline: float = 2.0, trace: bool = False, attention_parts: int = 0):
@@ -35,7 +39,7 @@ class Model:
 
     @property
     def tensors(self) -> dict[str, tuple[str, str, tuple[int, ...]]]:
-        """Weights, state and output: name -> (kind, dtype, shape)."""
+        """Weights, state and output: name -> (kind, dtype, shape). Kinds are "weights", "state" and "output"."""
         return {name: (kind, dtype, shape) for name, kind, dtype, shape in self._mega.tensors}
 
     def plan(self, what: str = "plan") -> str:
@@ -47,7 +51,7 @@ class Model:
         return self._mega.tell("proof")
 
     def compile(self) -> Model:
-        """Does nothing, as a model with weights is ready. MPK has this method."""
+        """Does nothing: a model with weights is ready. It exists because MPK's models have it."""
         return self
 
     def source(self) -> str:
@@ -57,11 +61,13 @@ class Model:
     # ---- weights ----
 
     def random(self, seed: int = 0) -> Model:
+        """Sets all weights to random numbers. The same seed gives the same weights as `mica mega run --seed`."""
         self._mega.random(seed)
         return self
 
     def load(self, source) -> Model:
-        """Weights by the names of transformers: a mapping of arrays, or a folder or file of safetensors."""
+        """Sets the weights by the names of transformers, from a mapping of arrays, or from a folder or file of safetensors. UsageError lists the
+        names that are missing or unknown, or the first wrong shape."""
         if isinstance(source, (str, os.PathLike)):
             source = _weights.read_safetensors(source)
         if self.config is None:
@@ -71,13 +77,15 @@ class Model:
         return self
 
     def set_weights(self, name: str, array) -> None:
-        """One weight by the plan's name and in its layout (tensors)."""
+        """Sets one weight by the plan's name. The array has the number of elements of the shape in `tensors`."""
         self._mega.weights(name, array)
 
     # ---- steps ----
 
     def step(self, rows, steps: int = 1, logits: bool = False):
-        """One launch. Returns (tokens by step and row, logits of the last step as an Array or None). Missing rows do nothing."""
+        """Runs one launch of `steps` steps, at most 64. Returns (tokens [step][row], logits of the last step [rows, vocabulary] as an Array, or
+        None). Missing rows do nothing. Between steps each row continues with its own token. Rows of a prompt must run a single step. NotEqualError if
+        a wait exceeds the deadline: `fault` then has the record, and the model can be used again."""
         rows = [tuple(r) for r in rows]
         return self._mega.step(rows + [tuple(Row())] * (self.rows - len(rows)), steps, logits)
 
@@ -92,7 +100,7 @@ class Model:
         return self._mega.seconds
 
     def trace(self, path: str) -> None:
-        """Writes the end times of all tasks of the last step, in the Trace Event Format. On a GPU the model needs trace=True."""
+        """Writes the end times of all tasks of the last step to a file in the Trace Event Format. On a GPU the model needs trace=True."""
         self._mega.trace(path)
 
     def generate(self, prompts, max_tokens: int = 16, *, temperature: float = 0.0, top_k: int = 0, seed: int = 0, stop=(),
@@ -106,7 +114,7 @@ class Model:
         return [r.made for r in requests]
 
 
-# Fields of a configuration object that the plan does not need; in a config.json an unknown field is an error.
+# Fields of a configuration object that the plan reads. Others are dropped, but in a config.json an unknown field is an error.
 _KEPT = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
          "vocab_size", "rms_norm_eps", "rope_theta", "rope_scaling", "tie_word_embeddings", "torch_dtype", "dtype", "hidden_act", "attention_bias",
          "mlp_bias", "use_sliding_window", "num_experts", "num_experts_per_tok", "moe_intermediate_size", "norm_topk_prob", "decoder_sparse_step",
@@ -132,8 +140,9 @@ def _config_dict(config) -> dict:
 def from_config(config, **options) -> Model:
     """A Llama, Qwen3 or Qwen3 with experts by its configuration: the path of a config.json, a dictionary, or a configuration object of transformers.
 
-    options: rows, pages, engine ("cpu" or "gpu"), device, workers, deadline, trace, attention_parts (of cached positions, each a work tile; 0: the
-    default)."""
+    options: rows (tokens of a step), pages (of the shared cache, 64 positions each; 0: 64), engine ("cpu" or "gpu"), device (number of the GPU),
+    workers (0: 4 threads, or 132 blocks on a GPU), deadline (seconds of one wait), trace (record times on a GPU), attention_parts (parts of the
+    cached positions, each a work tile; 0: the number with the least modelled time)."""
     name = "config"
     if isinstance(config, (str, os.PathLike)):
         name = os.fspath(config)
@@ -142,7 +151,7 @@ def from_config(config, **options) -> Model:
         try:
             config = json.loads(text)
         except (ValueError, RecursionError):
-            config = None  # the library says where
+            config = None  # Model reports the place of the error
     else:
         config = _config_dict(config)
         text = json.dumps(config)

@@ -3,8 +3,8 @@
     python -m mica.mega.server config.json --port 8000 --rows 8
     curl localhost:8000/v1/completions -d '{"prompt": [1, 2, 3], "max_tokens": 8, "stream": true}'
 
-One thread runs launches, and each client has a thread that waits for its tokens. A prompt is a list of token numbers or, with a tokenizer, a text.
-A tokenizer is any object with encode(text) -> numbers and decode(numbers) -> text. Without one, a text is token numbers separated by spaces.
+One thread runs launches, and each client has a thread that waits for its tokens. A prompt is a list of token numbers or a text. A tokenizer is any
+object with encode(text) -> numbers and decode(numbers) -> text. Without one, a text is token numbers separated by spaces.
 """
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from .model import Model, from_config, from_folder
 
 MOST_BODY, MOST_WAITING, MOST_TOKENS, MOST_STOPS, MOST_STOP = 1 << 20, 256, 4096, 4, 256
 MOST_CLIENTS = 512  # connections at once, each with a thread
-LOOK = 0.25  # seconds between looks at a connection whose request is at work
-LINGER = 2.0  # seconds in which a client may still send what is refused
-STOP = 5.0  # seconds in which clients get their last events when the server stops
+LOOK = 0.25  # seconds between two checks whether a client has closed the connection of its running request
+LINGER = 2.0  # seconds for which the rest of a refused request is read
+STOP = 5.0  # seconds in which clients can read their last events when the server stops
 
 
 class _Refused(Exception):
@@ -52,13 +52,13 @@ class Numbers:
 
 
 class Text:
-    """The text of tokens, up to the first stop text in it. Text is given out as soon as no stop text can begin in it."""
+    """The text of tokens, up to the first stop text in it. Text is returned as soon as no stop text can begin in it."""
 
     def __init__(self, tokenizer, stops=()):
         self.tokenizer, self.stops, self.tokens, self.sent, self.stopped = tokenizer, stops, [], 0, False
 
     def add(self, token: int | None) -> str:
-        """Text that is new with this token; None: all that is left."""
+        """Returns the text that can be sent after this token; for None, all remaining text."""
         if self.stopped:
             return ""
         if token is not None:
@@ -70,14 +70,14 @@ class Text:
             text = text[:min(found)]
         elif token is not None:
             held = max((n for s in self.stops for n in range(1, len(s)) if text.endswith(s[:n])), default=0)
-            held = max(held, len(text) - len(text.rstrip("\ufffd")))  # a letter whose bytes are not all there
+            held = max(held, len(text) - len(text.rstrip("\ufffd")))  # a character whose last bytes are still missing
         end = max(self.sent, len(text) - held)
         new, self.sent = text[self.sent:end], end
         return new
 
 
 class Engine:
-    """The batch and the thread that runs it. Everything of the batch is done under the lock."""
+    """The batch and the thread that runs it. Every call of the batch holds the lock."""
 
     def __init__(self, model: Model, burst: int = 1):
         self.batch, self.lock = Batch(model, burst), threading.Condition()
@@ -95,7 +95,7 @@ class Engine:
                 try:
                     self.batch.step()
                     self.launches += 1
-                except Error as e:  # a launch that hung; the model works on, and these requests end
+                except Error as e:  # a launch that hung: its requests end, and the model can be used again
                     self._fail(str(e), [*self.batch.running])
                 except Exception as e:  # without this thread all clients would wait forever
                     self._fail(f"{type(e).__name__}: {e}", [*self.batch.running, *self.batch.waiting])
@@ -107,7 +107,7 @@ class Engine:
             self.batch.cancel(r)
 
     def submit(self, prompt, most, **options):
-        """(request, queue): what is put there are tokens, and None at the end."""
+        """Queues a request. Returns it and a queue, which gets its tokens, and None at the end."""
         out: queue.SimpleQueue = queue.SimpleQueue()
         with self.lock:
             if self.ended:
@@ -139,7 +139,7 @@ def _number(body, name, otherwise, low, high, whole):
 
 
 class _Reader(io.RawIOBase):
-    """Reads of a connection up to a time, so that a client cannot hold a thread by single bytes."""
+    """Reads a connection until a deadline, so that a client that sends single bytes cannot occupy a thread."""
 
     def __init__(self, connection):
         self.connection, self.until = connection, 0.0
@@ -165,8 +165,8 @@ def _refusal(status: int, message: str) -> dict:
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server
-    timeout = 60  # seconds until a request must have come, and those of each write
-    disable_nagle_algorithm = True  # an event would wait until the client has acknowledged the one before it
+    timeout = 60  # seconds in which a request must be complete; also those of each write
+    disable_nagle_algorithm = True  # otherwise an event waits until the client has acknowledged the previous one
 
     def setup(self) -> None:
         super().setup()
@@ -202,7 +202,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(text)
 
     def _refuse(self, status: int, message: str) -> None:
-        """Refuses a request. The rest of it is read and dropped: a connection that is closed with unread bytes may lose the answer."""
+        """Refuses a request. The rest of it is read and dropped, because the answer may be lost if a connection is closed with unread bytes."""
         self.close_connection = True
         self._send(status, _refusal(status, message))
         try:
@@ -217,7 +217,7 @@ class Handler(BaseHTTPRequestHandler):
         self._refuse(int(code), message or self.responses.get(code, ("this request is not understood",))[0])
 
     def _gone(self) -> bool:
-        """Has the client closed its connection? When the server stops, close() has done so."""
+        """Whether the client has closed its connection. It is not checked when the server stops, because close() shuts the connection down."""
         if self.server.engine.ended:
             return False
         poll = select.poll()
@@ -229,7 +229,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if "Content-Length" in self.headers or "Transfer-Encoding" in self.headers:
-            self.close_connection = True  # what follows would be read as another request
+            self.close_connection = True  # a body would be read as another request
         if self.path == "/health":
             e = self.server.engine
             self._send(200, {"running": len(e.batch.running), "waiting": len(e.batch.waiting), "free_pages": len(e.batch.free),
@@ -313,7 +313,7 @@ class Handler(BaseHTTPRequestHandler):
         return "stop" if text.stopped else {"length": "length", "stop": "stop"}.get(r.done, "error")
 
     def _tokens(self, tokens):
-        """The tokens of a request, as they are made. The request of a client that has closed its connection ends."""
+        """Yields the tokens of a request as they are made. The request ends if the client has closed its connection."""
         look = time.monotonic() + LOOK
         while True:
             try:
@@ -328,7 +328,7 @@ class Handler(BaseHTTPRequestHandler):
                 look = time.monotonic() + LOOK
 
     def _pieces(self, r, tokens, text):
-        """Texts with their tokens, and last the text that is left. A request whose text has stopped ends."""
+        """Yields texts with their tokens, and finally the remaining text. The request ends at a stop text."""
         for t in self._tokens(tokens):
             yield text.add(t), [t]
             if text.stopped:
@@ -349,7 +349,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n" if chunks else data)
 
     def _stream(self, r, tokens, text) -> None:
-        chunks = self.request_version != "HTTP/1.0"  # which knows no chunks: the end of the connection is that of the stream
+        chunks = self.request_version != "HTTP/1.0"  # HTTP/1.0 has no chunks: the stream ends with the connection
         self.close_connection |= not chunks
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -365,7 +365,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """On the loopback, unless told another address. close() ends the engine too: requests at work end with an error."""
+    """A server on the loopback, or on `address`. close() also ends the engine: running requests end with an error."""
     daemon_threads = True
     request_queue_size = 64
 
@@ -423,7 +423,7 @@ class Server(ThreadingHTTPServer):
         self.server_close()
         self.engine.close()
         with self.clients_change:
-            for c in self.clients:  # those that wait for a request end
+            for c in self.clients:  # ends connections that wait for another request
                 try:
                     c.shutdown(socket.SHUT_RD)
                 except OSError:
@@ -450,7 +450,7 @@ def main() -> None:
     p.add_argument("--engine", default="cpu", choices=["cpu", "gpu"])
     p.add_argument("--rows", type=int, default=8, help="tokens of a step")
     p.add_argument("--pages", type=int, default=128, help="of the cache, 64 positions each")
-    p.add_argument("--burst", type=int, default=1, help="most steps of a launch, where all requests decode")
+    p.add_argument("--burst", type=int, default=1, help="most steps of a launch in which all requests decode")
     p.add_argument("--seed", type=int, default=0)
     a = p.parse_args()
     options = {"engine": a.engine, "rows": a.rows, "pages": a.pages}

@@ -1,4 +1,5 @@
-"""Weights: the names of transformers as the plan's, and files of safetensors. Such files may come from anywhere, so all that they say is checked."""
+"""Weights: arrays by the names of transformers for the plan's tensors, and files of safetensors. Files may come from anywhere, so every number in
+them is checked."""
 from __future__ import annotations
 
 import json
@@ -7,13 +8,13 @@ import os
 
 from .._mica import UsageError
 
-# safetensors' name of a type: bytes, numpy's name of the words that hold it
+# name of a type in safetensors -> bytes, and numpy's dtype of the words that hold it
 TYPES = {"F32": (4, "f4"), "F16": (2, "f2"), "BF16": (2, "u2"), "F64": (8, "f8")}
 MOST_HEADER, MOST_DIMS = 100 << 20, 8
 
 
 def as_float32(array):
-    """A numpy array of float32, whatever library the array is of; bfloat16 without ml_dtypes is a pair ("BF16", words)."""
+    """A numpy array of float32 from an array of any library, or from the pair ("BF16", words) of read_safetensors."""
     import numpy as np
     if isinstance(array, tuple):
         return (array[1].astype("u4") << 16).view("f4")
@@ -31,7 +32,7 @@ def _matrix(a):
 
 
 def from_transformers(source, tensors, config):
-    """(name of the plan, array) for each weight. All that is missing or unknown is said at once."""
+    """Yields (name of the plan, array of float32) for each weight. One error lists all missing and unknown names."""
     import numpy as np
     layers, tied = tensors["Wqkv"][2][0], "head_table" not in tensors
     parts = {"table": ("model.embed_tokens.weight",), "final_norm": ("model.norm.weight",)}
@@ -39,7 +40,7 @@ def from_transformers(source, tensors, config):
         parts["head_table"] = ("lm_head.weight",)
     by_layer = {"attn_norm": ("input_layernorm",), "Wqkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), "Wo": ("self_attn.o_proj",),
                 "mlp_norm": ("post_attention_layernorm",), "Wgate_up": ("mlp.gate_proj", "mlp.up_proj"), "Wdown": ("mlp.down_proj",)}
-    experts = {}  # of a layer, by expert: the names of one matrix, or of the gate and the other
+    experts = {}  # weight of the plan -> for each expert of a layer, the names of its matrices
     if "Wrouter" in tensors:
         by_layer["Wrouter"] = ("mlp.gate",)
         del by_layer["Wgate_up"], by_layer["Wdown"]
@@ -104,6 +105,7 @@ def _bad(path, what):
 
 
 def _once(pairs):
+    """A dictionary of the pairs of a JSON object. A name that is there twice is an error."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name that is there twice")
@@ -174,7 +176,8 @@ def _read_file(path, out):
 
 
 def read_safetensors(path) -> dict:
-    """All tensors of a file, or of the files of a folder: name -> array, mapped from the file. bfloat16 is ("BF16", its words)."""
+    """All tensors of a file, or of the files of a folder: name -> array, mapped from the file. A tensor of bfloat16 is the pair ("BF16", its words of
+    16 bits). UsageError names the file and the tensor that is wrong."""
     path, out = os.fspath(path), {}
     files = [path]
     if os.path.isdir(path):
