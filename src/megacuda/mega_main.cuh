@@ -1,7 +1,7 @@
 // The host program of one rank.
 int main(int argc, char **argv)
 {
-  options o;
+  program_options o;
   bool fine = true;
   int status = read_options(argc, argv, o);
   if (status) return status;

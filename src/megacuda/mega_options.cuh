@@ -1,5 +1,5 @@
 // Options of the emitted program, for one rank and for several.
-struct options {
+struct program_options {
   int steps, many, plain, times, graph, nccl; // steps of a launch; number of launches; steps of the plain model; repeats of timings
   int flight, calm;              // most copies of a block in flight: for pieces that its consumers need now; for others
   bool hang;
@@ -8,7 +8,7 @@ struct options {
 };
 
 // Returns 0, or prints a message and returns the exit status.
-static int read_options(int argc, char **argv, options &o)
+static int read_options(int argc, char **argv, program_options &o)
 {
   o = {8, 0, 0, 0, 0, 0, FLIGHT, CALM, false, 2000, NULL};
   for (int i = 1; i < argc; i++) {

@@ -378,7 +378,7 @@ static bool check_nccl(world &w, const std::vector<int> &tokens, int steps, int 
 
 int main(int argc, char **argv)
 {
-  options o;
+  program_options o;
   bool fine = true;
   int status = read_options(argc, argv, o);
   if (status) return status;
