@@ -54,5 +54,5 @@ def test_one_result_and_names(pair_op):
     assert torch.equal(op(x), 2 * x) and str(op.default._schema) == "tests_of_mica::twice(Tensor X) -> Tensor"
     with pytest.raises(ValueError, match="the operator tests_of_mica::twice is there already"):
         mica.torch.operator(f, name="tests_of_mica::twice")
-    with pytest.raises(ValueError, match="is no name of an operator"):
+    with pytest.raises(ValueError, match="is not a name of an operator"):
         mica.torch.operator(f, name="a b")

@@ -53,7 +53,7 @@ assert not any(m.split(".")[0] == "mica" for m in sys.modules)
 
 
 def test_what_is_no_operator(saved, tmp_path):
-    with pytest.raises(ValueError, match="tuned::p-air.*is no name of an operator"):
+    with pytest.raises(ValueError, match="tuned::p-air.*is not a name of an operator"):
         mica.torch.operator_library(saved, tmp_path / "x.so", name="tuned::p-air")
     (tmp_path / "program.json").write_text('{"program": "p", "arch": "cpu", "inputs": [{"name": "K", "dtype": "f32", "shape": [4]}],'
                                            ' "outputs": [{"name": null, "dtype": "f32", "shape": [4], "state": 1}]}')

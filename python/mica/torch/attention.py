@@ -1,8 +1,8 @@
 """Rows of the operator table (ops.py): masks, and the operators of attention in torch.
 
-A mask of booleans becomes an input that is added to scores: 0, or so low that its exponential is 0. This is equivalent only if a softmax follows,
-which `only_softmax` checks. If a mask hides a whole row, the result of attention is 0 there. For this the mask keeps -inf and is an argument of
-the softmax.
+A mask of booleans becomes an input that is added to scores: 0 for shown elements, LOW for hidden ones, whose exponential is then 0. This is
+equivalent only if a softmax follows, which `only_softmax` checks. If a mask hides a whole row, the result of attention is 0 there. Such a mask keeps
+-inf and is an argument of the softmax.
 """
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LOW = {row["name"]: row["low"] for row in _mica.dtypes}  # by dtype: exp(low - s
 
 
 def added(e, mask, dtype, hides, low=None):
-    """A boolean tensor as what is added: `low` where it is `hides`, 0 elsewhere; LOW unless told. A mask that is already added may
-    have -inf, and a tile of nothing else would make NaN of a running maximum: it is LOW too."""
+    """The addend for a mask of booleans: `low` (LOW if None) where the mask equals `hides`, else 0. A mask that is itself an addend may contain -inf.
+    It is limited to LOW, because a tile in which all elements are -inf would make a running maximum NaN."""
     low = LOW[dtype if mask.dtype in CONDITIONS else mask.dtype] if low is None else low
     if mask.dtype == "cond":
         return choose(e, mask, *((low, 0) if hides else (0, low)), dtype=dtype)
@@ -38,7 +38,7 @@ def low_of(value, node):
 
 
 def hides_elements(e, node, value):
-    """Whether what gets this number is hidden before softmaxes alone. Then it is added, which is right nowhere else."""
+    """Whether the number is so low that it hides elements, and only softmaxes read the result. Then the number may be added instead of chosen."""
     if not isinstance(value, (int, float)) or value > -1e4 or not only_softmax(node):
         return False
     e.hides.add(node)
@@ -110,7 +110,7 @@ def attention(e, q, k, v, mask, dropout, causal, scale):
     heads, groups = q.want[-3], k.want[-3]
     if heads != groups:
         if not groups or heads % groups:
-            raise Cannot(f"{heads} heads on {groups} of keys")
+            raise Cannot(f"{heads} heads of queries with {groups} heads of keys")
         k, v = (e.repeat(x, -3, heads // groups) for x in (k, v))
     scale = 1 / math.sqrt(q.want[-1]) if scale is None else scale
     turned = e.permute(k, [*range(k.ndim - 2), k.ndim - 1, k.ndim - 2])

@@ -1,4 +1,4 @@
-"""Rows of the operator table (ops.py): data-dependent indices. These are gathers, and the largest elements with their indices.
+"""Rows of the operator table (ops.py): gathers, and the largest elements with their indices.
 
 The range of an input of indices is that of the indexed dimension (`Emitter.index`). Arithmetic of indices is in wholes.py.
 """
@@ -14,12 +14,12 @@ from .ops import ROWS, row
 @row("aten.topk.default")
 def topk(e, x, k, dim=-1, largest=True, sorted=True):
     if not largest:
-        raise Cannot("the smallest elements: of the negated ones NaN would be the first")
+        raise Cannot("the smallest elements: with negated elements NaN would be the first")
     return list(e.top(x, k, axis(dim, x.ndim)))
 
 
 def place(e, x, dim, keep, least):
-    """The index of the largest element (least: of the smallest): the first of equal ones, or the first NaN if there is one."""
+    """The index of the largest element, or of the smallest one if `least`. It is the first of equal elements, or the first NaN if there is one."""
     d = axis(dim, x.ndim)
     at = e.top(e.unary("neg({0})", x) if least else x, 1, d)[1]
     return at if keep else e.reshape(at, at.want[:d] + at.want[d + 1:])

@@ -1,4 +1,4 @@
-"""Rows of the table: comparisons, what is chosen by them, and functions that are made of both.
+"""Rows of the operator table (ops.py): comparisons, choices by conditions, and functions that consist of both.
 
 A condition that a program computes is a value of dtype "cond": 0 or 1, in whatever dtype its readers have. It is never a result of a program.
 Booleans that come from outside are inputs of dtype "bool".
@@ -43,7 +43,7 @@ ROWS["aten.logical_not.default"] = ROWS["aten.bitwise_not.default"] = joined("1 
 def choose(e, c, x, y, dtype=None):
     """x where the condition holds, else y: values or numbers. dtype: of the result, for two numbers."""
     if not isinstance(c, Value) or c.dtype not in CONDITIONS:
-        raise Cannot("a choice by what is no condition")
+        raise Cannot("a choice by a tensor that is not boolean")
     values = [v for v in (x, y) if isinstance(v, Value)]
     if any(v.dtype not in ARITHMETIC for v in values):
         raise Cannot("a choice of whole numbers or of booleans")

@@ -17,7 +17,7 @@ def _full_name(name, program):
     full = name or program.name
     full = full if "::" in full else f"mica::{full}"
     if not re.fullmatch(r"[A-Za-z_]\w*::[A-Za-z_]\w*", full):
-        raise ValueError(f"{full!r} is no name of an operator: give name=\"namespace::name\"")
+        raise ValueError(f"{full!r} is not a name of an operator: give name=\"namespace::name\"")
     if full in _libraries or hasattr(getattr(torch.ops, full.split("::")[0]), full.split("::")[1]):
         raise ValueError(f"the operator {full} is there already: give another name")
     return full

@@ -107,13 +107,13 @@ class Emitter:
     said: dict = field(default_factory=dict)   # expression -> name
     views: dict = field(default_factory=dict)  # name of a reshape's result -> the value before it
     sums: dict = field(default_factory=dict)   # name of a sum of two values -> them
-    shown: dict = field(default_factory=dict)  # name of a mask of -inf that is added -> the booleans that it is made of
-    scaled: dict = field(default_factory=dict) # name of a value times a number -> both
-    joined: dict = field(default_factory=dict) # name of a concat's result -> its dimension, and the values by where they begin
+    shown: dict = field(default_factory=dict)  # name of an addend with -inf for hidden elements -> the mask of booleans
+    scaled: dict = field(default_factory=dict) # name of a value times a number -> (value, number)
+    joined: dict = field(default_factory=dict) # name of a concat's result -> its dimension, and the values by their first index
     numbers: dict = field(default_factory=dict)  # name of a constant tensor -> its number
     whole: dict = field(default_factory=dict)  # name of a tensor of whole numbers -> the input that it is a view of, or its least and largest number
-    limits: dict = field(default_factory=dict) # input of whole numbers -> the least and the largest that it may hold
-    drawn: dict = field(default_factory=dict)  # such an input -> those that examples have, if they are fewer
+    limits: dict = field(default_factory=dict) # input of whole numbers -> (least, largest) number that it may contain
+    drawn: dict = field(default_factory=dict)  # such an input -> the same for random examples, if the range is smaller
     hides: set = field(default_factory=set)    # nodes that are right only before a softmax of the same program
     device: str = ""                           # "cpu" or "cuda"
     work: float = 0.0                          # operations, roughly: 2 m n k of products, elements of the rest
@@ -192,8 +192,8 @@ class Emitter:
         return made
 
     def constant(self, x, want):
-        """A tensor of these extents, all elements of which are the number. It broadcasts. `full` writes it out, as kernels read
-        no view of a constant."""
+        """A tensor of these extents whose elements are all the number x. It broadcasts. `full` writes it out, as kernels read no view of a
+        constant."""
         v = self.say(f"const({number(x)})", [], (), "f32")
         v = self.reshape(v, [1] * len(want))
         self.numbers[v.name] = x
@@ -206,10 +206,10 @@ class Emitter:
 
     @staticmethod
     def _together(*vs, n):
-        """Batch dimension of what has the dimensions of all, aligned at the last."""
+        """Batch dimension of a result with n dimensions, to which these values broadcast."""
         at = {n - v.ndim + v.batch for v in vs if v.batch is not None}
         if len(at) > 1:
-            raise Cannot("the dynamic extent stands in two dimensions")
+            raise Cannot("the dynamic extent is in two dimensions")
         return at.pop() if at else None
 
     # ---- along dimensions ----
@@ -244,7 +244,7 @@ class Emitter:
     def index(self, v, extent, wraps=False):
         """v as indices of a dimension with this extent. wraps: negative indices count from the end."""
         if v.dtype not in WHOLE:
-            raise Cannot("indices that are no whole numbers")
+            raise Cannot("indices that are not integers")
         v = self.full(v)
         of = self.same_numbers(v)
         if isinstance(of, str):

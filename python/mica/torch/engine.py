@@ -72,7 +72,7 @@ class Compiled:
 
     @property
     def untried(self):
-        """Text on work that was left out for lack of time; "": none."""
+        """Text on work that was omitted for lack of time, or ""."""
         return untried(self.report)
 
     def __call__(self, inputs):

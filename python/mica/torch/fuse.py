@@ -54,7 +54,7 @@ def fuse(gm, weights, kind, target, options, report, whole=None):
         regions += _one_turn(gm, parts, prepared, weights, target, options, report, budget, whole)
     report.seconds = budget.spent
     for region in budget.late:
-        region.taken = None  # another graph has its own time
+        region.taken = None  # in another graph there may be time to decide it
     if regions:
         gm.recompile()
     return regions

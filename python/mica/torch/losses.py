@@ -1,4 +1,4 @@
-"""Rows of the table: losses, as compositions."""
+"""Rows of the operator table (ops.py): losses, composed of the language's operators."""
 from __future__ import annotations
 
 from .emit import MOST_WHOLE, WHOLE, Cannot, number
@@ -64,7 +64,8 @@ LEAST = {"f16": 6e-8}  # a small positive number by dtype; other dtypes use that
 
 @row("aten.xlogy.Tensor")
 def xlogy(e, x, y):
-    """x log(x), which is 0 for 0, as in kl_div of probabilities. Different operands are refused, because x log(0) is not 0."""
+    """xlogy(x, x) = x log(x), 0 for x = 0, as in kl_div of probabilities. Other operands are refused: x log(0) is -inf, and the clamp makes it
+    finite."""
     if x != y:
         raise Cannot("xlogy of two tensors")
     return e.unary(f"{{0}} * log(clamp({{0}}, {number(LEAST.get(x.dtype, 1.2e-38))}, inf))", x)
@@ -72,12 +73,12 @@ def xlogy(e, x, y):
 
 @row("aten.nll_loss_forward.default", "aten.nll_loss2d_forward.default")
 def nll(e, x, target, weight, reduction, ignored):
-    """The class's element of each row: of the comparison with all classes, as one loop reads x once. A number that is no class counts as ignored;
-    eager mode stops at those other than `ignored`, so examples have classes alone."""
+    """The element of each row at its class. Each class number is compared with all classes, so that one loop reads x once. A number that is no class
+    counts as ignored. Eager mode raises an error for it unless it is `ignored`, so random examples contain classes only."""
     d = 1 if x.ndim > 1 else 0
     classes = x.want[d]
     if target.dtype not in WHOLE:
-        raise Cannot("class numbers that are no whole numbers")
+        raise Cannot("class numbers that are not integers")
     if 0 <= ignored < classes or abs(ignored) >= MOST_WHOLE:
         raise Cannot(f"the class {ignored} is ignored")
     if x.dtype != "f32":

@@ -1,4 +1,4 @@
-"""Rows of the table: elements that stand elsewhere. Padding, rolling, reversing."""
+"""Rows of the operator table (ops.py): padding, rolling and reversing."""
 from __future__ import annotations
 
 import math

@@ -25,7 +25,7 @@ ROWS = {}
 VIEWS, PRODUCTS, SOFTMAX, CASTS, ATTENTION, HIDES, ZEROS, EXTENTS, UNITS = (set() for _ in range(9))
 READS_NUMBERS = {"aten.where.self"}  # rows that read the number of a constant tensor
 COMPARES = {f"aten.{op}.Scalar" for op in ("eq", "ne", "lt", "le", "gt", "ge")}  # with a number; for a weight, the mask is computed once
-CONSTANTS = {  # operators that make constant tensors -> their number, of the arguments
+CONSTANTS = {  # operators that make constant tensors -> function of the arguments that returns the number
     "aten.scalar_tensor.default": lambda x: x, "aten.full.default": lambda shape, x: x,
     "aten.zeros.default": lambda shape: 0, "aten.ones.default": lambda shape: 1,
     "aten.full_like.default": lambda like, x: x, "aten.zeros_like.default": lambda like: 0, "aten.ones_like.default": lambda like: 1,
@@ -67,7 +67,7 @@ def is_light(node):
 
 
 def is_emitted(node):
-    """Whether the node is part of the program: not a constant tensor of which rows read the number alone."""
+    """Whether the node is part of the program. A constant tensor is not if rows only read its number."""
     return node.all_input_nodes or any(name_of(u.target) not in READS_NUMBERS for u in node.users)
 
 
@@ -171,7 +171,7 @@ def power(e, x, p):
     if p in range(-MOST_POWER, MOST_POWER + 1) and p not in (-2, 0, 2):
         return e.unary(f"pow({{0}}, {int(p)})" if p > 0 else "1 / {0}" if p == -1 else f"1 / pow({{0}}, {int(-p)})", x)
     if p not in (2, 0.5, -0.5):
-        raise Cannot(f"the power {p} of what may be negative")
+        raise Cannot(f"the power {p} of numbers that may be negative")
     return e.unary(f"pow({{0}}, {number(p)})", x)
 
 
@@ -379,7 +379,7 @@ def slice_(e, x, dim=0, start=None, end=None, step=1):
     if step == 1:
         return e.part(x, d, start, end - start)
     if extent % step or start >= step or end < extent - step + start + 1 or d == x.batch:
-        raise Cannot(f"elements {start} to {end} of {extent} in steps of {step}, which are not one of each {step}")
+        raise Cannot(f"a slice from {start} to {end} of {extent} in steps of {step}, which does not have one element of every {step}")
     v = e.reshape(x, x.want[:d] + (extent // step, step) + x.want[d + 1:])
     return select(e, v, d + 1, start)
 
@@ -480,7 +480,7 @@ for _name in CONSTANTS:
 
 @row("aten.arange.default", "aten.arange.start", "aten.arange.start_step", kinds=[HIDES])
 def arange(e, *args, node, **kwargs):
-    """Whole numbers are indices of a known range; f32 is made of them."""
+    """The result is f32, or indices of a known range."""
     start, _, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
     t = node.meta["val"]
     n, = extents_of(t)

@@ -27,7 +27,7 @@ class Options:
     buckets: tuple = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sizes of a dynamic extent; (): none
     tolerance: float = 0.0      # relative norm of the difference to eager that is accepted; 0: by dtype
     f32_products: str = ""      # on GPUs: "bf16x6", "ieee"; empty: as torch.backends.cuda.matmul.fp32_precision says
-    close: tuple = ()           # (relative, absolute): each element's difference to eager's, as torch.allclose has it; (): the norm alone counts
+    close: tuple = ()           # (relative, absolute): tolerances of each element, as rtol and atol of torch.allclose; (): only the norm is tested
     search: dict = field(default_factory=dict)  # options of mica optimize, such as {"max_block_ops": 6, "measure": 2}
     threads: int = 0            # of kernels; 0: torch.get_num_threads()
     summary: bool = True        # a line on standard error after a graph is compiled, whether Mica helped or not; $MICA_TORCH_SUMMARY=0 has none

@@ -34,9 +34,9 @@ _SOURCE = """// @FULL@: made by Mica of a saved folder; the stable ABI of libtor
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-enum { ALIGNED = @ALIGNED@ }; // bytes, of the workspace
+enum { ALIGNED = @ALIGNED@ }; // alignment of the workspace in bytes
 
-// aligned: to so many bytes
+// The input t, contiguous and aligned to so many bytes.
 static Tensor fit(const Tensor &t, const Tensor &first, ScalarType dtype, const std::vector<int64_t> &shape, size_t aligned, const char *name)
 {
   STD_TORCH_CHECK(t.is_cuda() == @GPU@ && t.get_device_index() == first.get_device_index(), "@FULL@: input ", name,

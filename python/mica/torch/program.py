@@ -72,7 +72,7 @@ def batch_of(t):
     symbol = symbols.pop()
     factor = (t.shape[at[0]].node.expr / symbol).simplify()
     if not factor.is_Integer:
-        raise Cannot(f"the extent {t.shape[at[0]]}, which is no multiple of {symbol}")
+        raise Cannot(f"the extent {t.shape[at[0]]}, which is not a multiple of {symbol}")
     return at[0], int(factor), symbol
 
 
@@ -122,7 +122,7 @@ class Builder:
         out."""
         t = node.meta.get("val")
         if not isinstance(t, torch.Tensor):
-            raise Cannot("an argument that is no tensor")
+            raise Cannot("an argument that is not a tensor")
         chain, at, stored = [], node, t.dtype
         while at in self.prepared:
             source = at.all_input_nodes[0]
@@ -191,7 +191,7 @@ class Builder:
             try:
                 result = f(self.emitter, *args, **kwargs)
             except (TypeError, AttributeError, IndexError, ValueError, ArithmeticError) as error:
-                raise Cannot(f"arguments that its row does not take ({error})") from None
+                raise Cannot(f"arguments that are not supported ({error})") from None
         self._check(node, result)
         self.emitted.append(node)
         self.values[node] = result
@@ -203,14 +203,14 @@ class Builder:
         results = result if isinstance(result, list) else [result]
         for v, t in zip(results, vals):
             if not isinstance(v, Value):
-                raise Cannot("no tensor results")
+                raise Cannot("a result that is not a tensor")
             if v.dtype in ARITHMETIC and str(t.dtype) not in DTYPES:
                 raise Cannot(f"a result of dtype {str(t.dtype).removeprefix('torch.')}")
             if v.want != self.shapes.shape(t):
-                raise Cannot(f"its row makes {list(v.want)} of what torch makes {list(self.shapes.shape(t))}")
+                raise Cannot(f"a result of shape {list(v.want)}, but torch's has {list(self.shapes.shape(t))}")
             batch = batch_of(t)
             if (batch and batch[0]) != v.batch:
-                raise Cannot("the dynamic extent is not followed")
+                raise Cannot("the dynamic extent of the result is unknown, or in another dimension than torch's")
 
 
 def build(nodes, outputs, prepared, shapes, name, static=frozenset(), frozen=frozenset()):

@@ -103,7 +103,7 @@ def batch_norm_trained(e, x, weight, bias, mean, variance, momentum, eps):
 @row("aten.native_batch_norm.default", "aten.cudnn_batch_norm.default", "aten.miopen_batch_norm.default")
 def batch_norm_any(e, x, weight, bias, mean, variance, training, momentum, eps):
     if training:
-        raise Cannot("batch_norm while it is trained")
+        raise Cannot("batch_norm in training by this operator")
     return [batch_norm(e, x, weight, bias, mean, variance, eps)]
 
 
@@ -184,7 +184,7 @@ def window_of(window, dims):
 def average(dims):
     def f(e, x, window, stride=None, padding=0, ceil=False, count_padding=True, divisor=None):
         if divisor is not None:
-            raise Cannot("a pool with a divisor of its own")
+            raise Cannot("a pool with divisor_override")
         return pool(e, "mean", x, window_of(window, dims), stride, padding, 1, ceil)
     return f
 

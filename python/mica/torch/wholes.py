@@ -1,6 +1,6 @@
-"""Arithmetic of whole numbers that a program computes: of their ranges, which the language checks (`docs/language.md`).
+"""Arithmetic of whole numbers (integers) that a program computes, with their ranges, which the language checks (`docs/language.md`).
 
-Numbers of an input may be larger than the language has, so arithmetic of them is left.
+The language has whole numbers up to 2^24. Numbers of an input may be larger, so torch computes arithmetic of them.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _range(e, v):
 
 
 def joined(e, text, a, b):
-    """The operator of a and b, of which one or both are whole numbers. The other one may be a tensor of numbers, or a number."""
+    """The operator applied to a and b. One or both are tensors of whole numbers; the other may be a tensor of floats or a number."""
     ranges = [_range(e, v) for v in (a, b)]
     values = [v for v in (a, b) if isinstance(v, Value)]
     names = iter(("{0}", "{1}"))
