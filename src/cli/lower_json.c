@@ -27,8 +27,8 @@ static json_t *tensor_name(const struct graph *g, int t)
 
 static json_t *chains(const struct norm *n, const struct chains *c)
 {
-  static const char *const hands[] = {[HAND_NUMBER] = "number",       [HAND_DEVICE] = "device", [HAND_TILE] = "tile",
-                                      [HAND_REGISTERS] = "registers", [HAND_FOLD] = "folded",   [HAND_SHARED] = "shared"};
+  static const char *const source_names[] = {[SOURCE_CONSTANT] = "number",     [SOURCE_DEVICE] = "device", [SOURCE_TILE] = "tile",
+                                             [SOURCE_REGISTERS] = "registers", [SOURCE_FOLD] = "folded",   [SOURCE_SHARED] = "shared"};
   json_t *all = json_array();
   for (int i = 0; i < c->nchains; i++) {
     json_t *one = json_array();
@@ -37,7 +37,7 @@ static json_t *chains(const struct norm *n, const struct chains *c)
       json_t *in = json_array(), *hand = json_array();
       for (int j = 0; j < x->nin && c->of[k] == i; j++) {
         json_array_append_new(in, integer(n->t[x->in[j]].root));
-        json_array_append_new(hand, json_string(hands[c->hand[k][MIN(j, 1)]]));
+        json_array_append_new(hand, json_string(source_names[c->source[k][MIN(j, 1)]]));
       }
       if (c->of[k] == i)
         json_array_append_new(one, json_pack("{s:s, s:i, s:O, s:O, s:b, s:b}", "op", op_name(n, k), "tensor", x->out, "in", in, "hand", hand, "side",

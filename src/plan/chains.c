@@ -138,17 +138,17 @@ static void find_sides(struct arena *mem, const struct norm *n, struct chains *c
 
 // ---- paths of operands ----
 
-static enum hand hand_of(const struct norm *n, const struct chains *c, const struct node *x, int operand)
+static enum operand_source source_of(const struct norm *n, const struct chains *c, const struct node *x, int operand)
 {
   int tensor = x->in[operand], from = maker(n, tensor), i = (int)(x - n->block->nodes);
   bool folds = op_rows[x->op].rule == RULE_REDUCE; // the parts of an accumulator are reduced when it is read
-  if (op_rows[n->block->nodes[from].op].rule == RULE_CONST) return HAND_NUMBER;
-  if (loaded(n, tensor)) return c->tile[n->t[tensor].root] ? HAND_TILE : HAND_DEVICE;
-  if (c->side[from] && !c->side[i]) return HAND_SHARED;
+  if (op_rows[n->block->nodes[from].op].rule == RULE_CONST) return SOURCE_CONSTANT;
+  if (loaded(n, tensor)) return c->tile[n->t[tensor].root] ? SOURCE_TILE : SOURCE_DEVICE;
+  if (c->side[from] && !c->side[i]) return SOURCE_SHARED;
   for (int k = 0; k < c->nproducts; k++)
-    if (c->product[k].node == i && c->product[k].b == n->t[tensor].root) return HAND_SHARED;
+    if (c->product[k].node == i && c->product[k].b == n->t[tensor].root) return SOURCE_SHARED;
   folds = folds && n->t[tensor].has & ~n->t[x->out].has;
-  return folds || op_rows[n->block->nodes[from].op].flags & REDUCES ? HAND_FOLD : HAND_REGISTERS;
+  return folds || op_rows[n->block->nodes[from].op].flags & REDUCES ? SOURCE_FOLD : SOURCE_REGISTERS;
 }
 
 // ---- chains ----
@@ -161,7 +161,7 @@ static int continued(const struct norm *n, const struct chains *c, const struct 
   if (op_rows[x->op].rule != RULE_MAP && !accumulates) return -1;
   for (int k = 0; k < (accumulates ? 1 : x->nin); k++) {
     int from = maker(n, x->in[k]);
-    if (c->of[from] < 0 || c->hand[i][MIN(k, 1)] != HAND_REGISTERS) continue;
+    if (c->of[from] < 0 || c->source[i][MIN(k, 1)] != SOURCE_REGISTERS) continue;
     if (n->t[x->in[k]].has == n->t[x->out].has) best = MAX(best, c->of[from]);
   }
   return best;
@@ -176,8 +176,8 @@ void plan_chains(struct arena *mem, const struct norm *n, struct chains *c)
                        .folded = NEWS(mem, bool, b->nnodes + 1),
                        .side = NEWS(mem, bool, b->nnodes + 1),
                        .tile = NEWS(mem, bool, b->ntensors + 1)};
-  c->hand = arena_alloc(mem, sizeof *c->hand * (size_t)(b->nnodes + 1));
-  memset(c->hand, 0, sizeof *c->hand * (size_t)(b->nnodes + 1));
+  c->source = arena_alloc(mem, sizeof *c->source * (size_t)(b->nnodes + 1));
+  memset(c->source, 0, sizeof *c->source * (size_t)(b->nnodes + 1));
   find_products(n, c);
   join_accumulators(n, c);
   find_sides(mem, n, c);
@@ -185,7 +185,7 @@ void plan_chains(struct arena *mem, const struct norm *n, struct chains *c)
     const struct node *x = &b->nodes[i];
     c->of[i] = -1;
     if (!norm_computes(x)) continue;
-    for (int k = x->nin - 1; k >= 0; k--) c->hand[i][MIN(k, 1)] = hand_of(n, c, x, k);
+    for (int k = x->nin - 1; k >= 0; k--) c->source[i][MIN(k, 1)] = source_of(n, c, x, k);
     c->of[i] = continued(n, c, x);
     if (c->of[i] < 0) c->of[i] = c->nchains, c->chain[c->nchains++].lead = i;
     c->chain[c->of[i]].last = i, c->chain[c->of[i]].length++;

@@ -17,13 +17,13 @@
 
 // ---- chains.c --------------------------------------------------------------------------------------
 
-enum hand {       // how an operand reaches the operator that reads it
-  HAND_NUMBER,    // a constant
-  HAND_DEVICE,    // from device memory into registers
-  HAND_TILE,      // from device memory into shared memory, because a product reads it there
-  HAND_REGISTERS, // computed in the registers in which it is read
-  HAND_FOLD,      // computed in registers, and reduced over values of several threads
-  HAND_SHARED,    // computed in registers, and read from shared memory
+enum operand_source { // how an operand reaches the operator that reads it
+  SOURCE_CONSTANT,    // a constant
+  SOURCE_DEVICE,      // from device memory into registers
+  SOURCE_TILE,        // from device memory into shared memory, because a product reads it there
+  SOURCE_REGISTERS,   // computed in the registers in which it is read
+  SOURCE_FOLD,        // computed in registers, and reduced over values of several threads
+  SOURCE_SHARED,      // computed in registers, and read from shared memory
 };
 struct chain_product { // oriented: a and b are swapped and transposed if the product's rows are columns of others
   int node, out, a, b; // tensors, roots
@@ -40,11 +40,11 @@ struct chains {
   uint32_t rows; // the common rows, and batches of all of them
   int nchains;
   struct chain *chain;
-  int *of;              // for each node: its chain; -1 for iterators, savers, constants and views
-  bool *folded;         // for each node: a sum whose summands, products, are added to an accumulator one after another, so it is not computed
-  bool *side;           // for each node: computed from iterators alone, for a right operand
-  bool *tile;           // for each tensor: an iterator's tile in shared memory
-  enum hand (*hand)[2]; // for each node and operand; further operands share the second entry
+  int *of;      // for each node: its chain; -1 for iterators, savers, constants and views
+  bool *folded; // for each node: a sum whose summands, products, are added to an accumulator one after another, so it is not computed
+  bool *side;   // for each node: computed from iterators alone, for a right operand
+  bool *tile;   // for each tensor: an iterator's tile in shared memory
+  enum operand_source (*source)[2]; // for each node and operand; further operands share the second entry
 };
 void plan_chains(struct arena *mem, const struct norm *n, struct chains *out);
 // Whether reduction x sums some but not all letters of an iterator that are no rows. Such parts are summed while they are loaded.

@@ -1,8 +1,8 @@
 // Decisions of the passes as text: one row for each chain, operator, copy or product.
 #include "plan/passes.h"
 
-static const char *const hands[] = {[HAND_NUMBER] = "number",       [HAND_DEVICE] = "device memory", [HAND_TILE] = "tile",
-                                    [HAND_REGISTERS] = "registers", [HAND_FOLD] = "folded",          [HAND_SHARED] = "shared memory"};
+static const char *const source_names[] = {[SOURCE_CONSTANT] = "number",     [SOURCE_DEVICE] = "device memory", [SOURCE_TILE] = "tile",
+                                           [SOURCE_REGISTERS] = "registers", [SOURCE_FOLD] = "folded",          [SOURCE_SHARED] = "shared memory"};
 static const char *const sections[] = {[SECTION_BEFORE] = "before", [SECTION_LOOP] = "loop", [SECTION_AFTER] = "after"};
 
 static const char *name_of(const struct norm *n, int node) { return op_rows[n->block->nodes[node].op].name; }
@@ -18,7 +18,7 @@ static void operands(const struct norm *n, const struct chains *c, int node, str
 {
   const struct node *x = &n->block->nodes[node];
   str_add(out, "%s", name_of(n, node));
-  for (int k = 0; k < x->nin; k++) str_add(out, "%s t%d %s", k ? "," : "", n->t[x->in[k]].root, hands[c->hand[node][MIN(k, 1)]]);
+  for (int k = 0; k < x->nin; k++) str_add(out, "%s t%d %s", k ? "," : "", n->t[x->in[k]].root, source_names[c->source[node][MIN(k, 1)]]);
 }
 
 void chains_text(const struct norm *n, const struct passes *p, struct str *out)

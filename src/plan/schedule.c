@@ -215,8 +215,8 @@ static void operands(struct scheduling *w, struct plan_step *s, int node)
   const struct node *x = &w->n->block->nodes[node];
   bool meets = folds(w->n, w->c, x);
   for (int k = 0; k < x->nin; k++) {
-    enum hand h = w->c->hand[node][MIN(k, 1)];
-    push(s, w->of[w->n->t[x->in[k]].root], meets || h == HAND_TILE || h == HAND_FOLD || h == HAND_SHARED);
+    enum operand_source from = w->c->source[node][MIN(k, 1)];
+    push(s, w->of[w->n->t[x->in[k]].root], meets || from == SOURCE_TILE || from == SOURCE_FOLD || from == SOURCE_SHARED);
   }
 }
 
