@@ -75,8 +75,8 @@ def test_frozen():
     assert np.allclose(f(x, w, b), want, 1e-5) and one.report == f.report
     del f
     assert np.allclose(one(x, w, b), want, 1e-5)
-    for inputs, named, said in (((w, b, w), {}, "2 frozen inputs"), ((w,), {"W": w}, "no frozen input `W` that is not given"), ((w,), {}, "(B) is frozen, and missing"),
-                                ((w, x), {}, "its shape is [3, 8]")):
+    for inputs, named, said in (((w, b, w), {}, "2 frozen inputs"), ((w,), {"W": w}, "no frozen input `W` that is not given"),
+                                ((w,), {}, "(B) is frozen, and missing"), ((w, x), {}, "its shape is [3, 8]")):
         with pytest.raises(mica.UsageError) as e:
             one.freeze(*inputs, **named)
         assert said in str(e.value)

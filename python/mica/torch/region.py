@@ -60,8 +60,8 @@ def _about(val):
 
 
 class Region:
-    """module: a GraphModule of the group, which runs if the program does not. static: by placeholder, whether it is a weight. frozen: whether it is one
-    whose changes are counted."""
+    """module: a GraphModule of the group, which runs if the program does not. static: by placeholder, whether it is a weight. frozen: by placeholder,
+    whether it is a weight whose changes are counted."""
 
     def __init__(self, name, module, static, frozen, target, options):
         self.name, self.module, self.target, self.options = name, module, target, options
