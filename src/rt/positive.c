@@ -1,4 +1,4 @@
-// Inputs that a program divides by, or takes the root of: part of a larger program may begin with the norms of rows, and one of
+// Inputs that a program divides by, or takes the root or the logarithm of: part of a larger program may begin with the norms of rows, and one of
 // many random numbers is too close to zero for any dtype, or below it.
 #include "rt/rt.h"
 
@@ -18,7 +18,7 @@ bool wants_positive(const struct graph *g, int input)
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
     if (n->op == OP_DIV && comes_from(g, n->in[1], input)) return true;
-    if ((n->op == OP_SQRT || n->op == OP_RSQRT) && comes_from(g, n->in[0], input)) return true;
+    if ((n->op == OP_SQRT || n->op == OP_RSQRT || n->op == OP_LOG) && comes_from(g, n->in[0], input)) return true;
   }
   return false;
 }

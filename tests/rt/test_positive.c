@@ -11,6 +11,7 @@ static const struct {
     {"program quotient() {\n X: f16[1024, 1024]\n Y: f16[1024, 1024]\n return X / Y\n}\n", {false, true}},
     {"program norm() {\n X: f16[64, 1024]\n n: f16[64]\n return X / sqrt(reshape(n, [64, 1]) * 0.5)\n}\n", {false, true}},
     {"program root() {\n X: f16[1024, 1024]\n return sqrt(X)\n}\n", {true}},
+    {"program logarithm() {\n X: f16[64, 64]\n return log(X)\n}\n", {true}},
     {"program normed() {\n X: f16[64, 1024]\n return rms_norm(X)\n}\n", {false}},
     {"program soft() {\n X: f16[64, 1024]\n return softmax(X, dim=1)\n}\n", {false}},
     {"program parts() {\n N: f16[4, 512, 512]\n D: f16[4, 512, 512]\n return sum(N, dim=0) / sum(D, dim=0)\n}\n", {false, true}},
