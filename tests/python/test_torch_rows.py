@@ -27,6 +27,10 @@ CASES = {
     "norms": lambda x, y, w, m, p, b: [F.layer_norm(x, (6,)), F.layer_norm(x, (6,), w, w), F.rms_norm(x, (6,), w, 1e-5),
                                        aten._fused_rms_norm(x, [6], w, 1e-6)[0], F.layer_norm(x, (6,), None, w)],
     "written norms": lambda x, y, w, m, p, b: [x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * w,
+                                               x * torch.rsqrt(x.pow(2).mean((1, 2), keepdim=True) + 0.5) * y,
+                                               x * torch.rsqrt(x.pow(2).mean((0, 1, 2), keepdim=True) + 0.5),
+                                               x * torch.rsqrt(x.pow(2).mean(1, keepdim=True) + 0.5),
+                                               x[0] * torch.rsqrt(x[0].pow(2).mean((0, 1)) + 0.5),
                                                x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-5)],
     "products": lambda x, y, w, m, p, b: [y @ m, x @ m, torch.bmm(x, x.transpose(1, 2)), F.linear(y, m.t(), m[0]),
                                           torch.addmm(m[1], y, m, beta=2, alpha=0.5), aten.linear(x, m.t().contiguous())],
@@ -345,6 +349,8 @@ def test_a_written_norm_is_one_operator():
     x, y, w, m, p, b = inputs()
     program = program_of(graph_of(lambda x, w: [x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * w], (x, w)))
     assert "rms_norm(x0, eps=1e-05)" in program.text and "mean" not in program.text
+    program = program_of(graph_of(lambda x, w: [x * torch.rsqrt(x.pow(2).mean((1, 2), keepdim=True) + 1e-5) * w], (x, w)))
+    assert "rms_norm(" in program.text and "mean" not in program.text
 
 
 @pytest.mark.parametrize("factor, found", [(0.044715, 1), (0.05, 0)])

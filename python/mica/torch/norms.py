@@ -6,6 +6,7 @@ Lines are those of the emitter: (name, expression, names used, extents). `live` 
 """
 from __future__ import annotations
 
+import math
 import re
 
 NAME = r"(\w+)"
@@ -13,6 +14,7 @@ PRODUCT = re.compile(rf"{NAME} \* {NAME}")
 QUOTIENT = re.compile(rf"{NAME} / {NAME}")
 ROOTS = {"*": re.compile(rf"rsqrt\({NAME}\)"), "/": re.compile(rf"sqrt\({NAME}\)")}
 PLUS = re.compile(rf"{NAME} \+ \(([0-9.e+-]+)\)")
+RESHAPE = re.compile(rf"reshape\({NAME}, \[[0-9, ]*\]\)")
 MEAN = re.compile(rf"mean\({NAME}, dim=(\d+)\)")
 SQUARES = (re.compile(rf"pow\({NAME}, 2\)"), re.compile(rf"square\({NAME}\)"), re.compile(rf"{NAME} \* {NAME}"))
 
@@ -26,8 +28,8 @@ def fold(lines):
             m = whole.fullmatch(text)
             if m:
                 pairs = [m.groups()] if sign == "/" else [m.groups(), m.groups()[::-1]]
-                found = found or next(filter(None, (_norm(by_name, x, root, sign, shape) for x, root in pairs)), None)
-        out.append((name, found[0], found[1], shape) if found else (name, text, args, shape))
+                found = found or next(filter(None, (_norm(by_name, name, x, root, sign, shape) for x, root in pairs)), None)
+        out += found or [(name, text, args, shape)]
     return out
 
 
@@ -35,16 +37,30 @@ def _match(by_name, name, pattern):
     return pattern.fullmatch(by_name[name][1]) if name in by_name else None
 
 
-def _norm(by_name, x, root, sign, shape):
+def _before(by_name, name):
+    """The name of the value that a reshape makes this one of, or the name itself."""
+    m = _match(by_name, name, RESHAPE)
+    return m.group(1) if m else name
+
+
+def _norm(by_name, name, x, root, sign, shape):
+    """The lines of x * root or x / root as a norm, or None. A mean over several dimensions is one of x with these joined."""
     m = _match(by_name, root, ROOTS[sign])
     plus = m and _match(by_name, m.group(1), PLUS)
-    mean = plus and _match(by_name, plus.group(1), MEAN)
-    if not mean or int(mean.group(2)) != len(shape) - 1:
+    mean = plus and _match(by_name, _before(by_name, plus.group(1)), MEAN)
+    if not mean or mean.group(1) not in by_name or float(plus.group(2)) < 0:
         return None
-    square = next(filter(None, (_match(by_name, mean.group(1), p) for p in SQUARES)), None)
-    if not square or set(square.groups()) != {x} or float(plus.group(2)) < 0:
+    d, joined = int(mean.group(2)), by_name[mean.group(1)][3]
+    if joined != (*shape[:d], math.prod(shape[d:])) or by_name[plus.group(1)][3] != (*shape[:d], *[1] * (len(shape) - d)):
         return None
-    return f"rms_norm({x}, eps={plus.group(2)})", (x,)
+    square = next(filter(None, (_match(by_name, _before(by_name, mean.group(1)), p) for p in SQUARES)), None)
+    if not square or set(square.groups()) != {x}:
+        return None
+    if d == len(shape) - 1:
+        return [(name, f"rms_norm({x}, eps={plus.group(2)})", (x,), shape)]
+    flat, made = f"{name}_flat", f"{name}_norm"
+    return [(flat, f"reshape({x}, {list(joined)})", (x,), joined), (made, f"rms_norm({flat}, eps={plus.group(2)})", (flat,), joined),
+            (name, f"reshape({made}, {list(shape)})", (made,), shape)]
 
 
 def live(lines, wanted):
