@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import math
 
-from .emit import Cannot, number
-from .ops import ROWS, row, unary_rows
+from .conditions import choose
+from .emit import Cannot, bound, number
+from .ops import ROWS, add, row, scaled, unary_rows
 
 MORE = {
     "sin": "sin({0})", "cos": "cos({0})", "erf": "erf({0})", "log2": f"log({{0}}) * {number(1 / math.log(2))}",
@@ -42,19 +43,23 @@ def celu(e, x, alpha=1):
 
 @row("aten.softplus.default")
 def softplus(e, x, beta=1, threshold=20):
-    if beta <= 0 or threshold < 20:  # above it torch gives x itself: as near as rounding from 20 on
-        raise Cannot(f"softplus with beta {beta} and threshold {threshold}")
-    return e.unary("softplus({0})" if beta == 1 else f"softplus({{0}} * ({number(beta)})) * ({number(1 / beta)})", x)
+    """Above the threshold torch gives x itself: as near as rounding from 20 on."""
+    if beta == 1 and threshold >= 20:
+        return e.unary("softplus({0})", x)
+    if beta == 0:
+        raise Cannot("softplus with beta 0")
+    scaled = f"{{0}} * ({number(beta)})"
+    return e.unary(f"where({scaled} > ({number(threshold)}), {{0}}, softplus({scaled}) * ({number(1 / beta)}))", x)
 
 
 @row("aten.hardtanh.default")
 def hardtanh(e, x, lo=-1, hi=1):
-    return e.unary(f"clamp({{0}}, {number(lo)}, {number(hi)})", x)
+    return e.unary(f"clamp({{0}}, {bound(lo)}, {bound(hi)})", x)
 
 
 @row("aten.clamp_max.default")
 def clamp_max(e, x, hi):
-    return e.unary(f"clamp({{0}}, -inf, {number(hi)})", x)
+    return e.unary(f"clamp({{0}}, -inf, {bound(hi)})", x)
 
 
 @row("aten.clamp.Tensor")
@@ -76,7 +81,7 @@ def power_of_number(e, base, x):
 
 @row("aten.addcdiv.default")
 def addcdiv(e, x, a, b, value=1):
-    return ROWS["aten.add.Tensor"](e, x, e.binary("{0} / {1}", a, b), value)
+    return add(e, x, e.binary("{0} / {1}", scaled(e, a, value), b))
 
 
 @row("aten.lerp.Scalar")
@@ -89,4 +94,8 @@ def lerp(e, x, y, weight):
 
 @row("aten.lerp.Tensor")
 def lerp_tensor(e, x, y, weight):
-    return e.binary("{0} + {1}", x, e.binary("{0} * {1}", e.binary("{1} - {0}", x, y), weight))
+    """From the nearer end, as above, for each weight."""
+    way = e.binary("{1} - {0}", x, y)
+    ends = [e.binary("{0} + {1}", x, e.binary("{0} * {1}", way, weight)), e.binary("{0} - {1}", y, e.binary("{0} * (1 - {1})", way, weight))]
+    near = e.several("abs({0}) < 0.5", [weight], "cond")
+    return choose(e, near, *ends)

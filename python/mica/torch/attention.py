@@ -11,7 +11,7 @@ import math
 from mica import _mica
 
 from .conditions import choose
-from .emit import CONDITIONS, Cannot, number
+from .emit import CONDITIONS, Cannot, bound, flag, number
 from .ops import ATTENTION, DTYPES, HIDES, SOFTMAX, VIEWS, ZEROS, constant, is_light, name_of, row, scaled
 
 LOW = {row["name"]: row["low"] for row in _mica.dtypes}  # by dtype: exp(low - score) is 0 for any score, and 2 * low is finite
@@ -21,8 +21,8 @@ def added(e, mask, dtype, hides, low=None):
     """The addend for a mask of booleans: `low` (LOW if None) where the mask equals `hides`, else 0. A mask that is itself an addend may contain -inf.
     It is limited to LOW, because a tile in which all elements are -inf would make a running maximum NaN."""
     low = LOW[dtype if mask.dtype in CONDITIONS else mask.dtype] if low is None else low
-    if mask.dtype == "cond":
-        return choose(e, mask, *((low, 0) if hides else (0, low)), dtype=dtype)
+    if mask.dtype == "cond":  # the language has no -inf there, so only a statement that attention does not read may contain it (`Emitter.shown`)
+        return e.several(f"where({{0}}, {', '.join(map(bound, (low, 0) if hides else (0, low)))})", [flag(mask, dtype)], dtype)
     if mask.dtype != "bool" and low == -math.inf:
         return mask
     if mask.dtype != "bool" and mask.source is None:
@@ -114,7 +114,7 @@ def attention(e, q, k, v, mask, dropout, causal, scale):
         k, v = (e.repeat(x, -3, heads // groups) for x in (k, v))
     scale = 1 / math.sqrt(q.want[-1]) if scale is None else scale
     turned = e.permute(k, [*range(k.ndim - 2), k.ndim - 1, k.ndim - 2])
-    scores = scaled(e, e.matmul(q, turned), scale)
+    scores = e.matmul(scaled(e, q, scale), turned) if e.is_short(q) else scaled(e, e.matmul(q, turned), scale)
     t, s = scores.want[-2:]
     if causal and scores.batch is not None and scores.batch >= scores.ndim - 2:
         raise Cannot("a causal mask over a dynamic extent")

@@ -7,13 +7,26 @@ from __future__ import annotations
 
 import functools
 
+import torch
+
 from .emit import CONDITIONS, MOST_WHOLE, Cannot, Value, flag, join_dtypes, number
-from .ops import ARITHMETIC, ROWS, row
+from .ops import ARITHMETIC, HIDES, NARROW, ROWS, row
 
 
 # ---- comparisons ----
+def as_compared(x, node):
+    """The number as eager mode compares it with a tensor of the node: rounded to the tensor's dtype."""
+    from .region import real_tensors
+    dtype = node.all_input_nodes[0].meta["val"].dtype
+    if str(dtype) not in NARROW:
+        return x
+    with real_tensors():
+        return torch.tensor(x, dtype=dtype).item()
+
+
 def compared(sign):
-    def f(e, a, b):
+    def f(e, a, b, node):
+        b = b if isinstance(b, Value) else as_compared(b, node)
         values = [v for v in (a, b) if isinstance(v, Value)]
         computed = all(e.computed(v) for v in values)  # whole numbers of an input may be larger than the language has
         if any(v.dtype not in ARITHMETIC for v in values) and (not computed or len(values) == 1 and (abs(b) >= MOST_WHOLE or b != int(b))):
@@ -23,7 +36,7 @@ def compared(sign):
 
 
 for _name, _sign in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
-    ROWS[f"aten.{_name}.Scalar"] = ROWS[f"aten.{_name}.Tensor"] = compared(_sign)
+    row(f"aten.{_name}.Scalar", f"aten.{_name}.Tensor", kinds=[HIDES])(compared(_sign))
 
 
 def joined(text):
@@ -61,9 +74,9 @@ def threshold(e, x, at, value):
     return e.unary(f"where({{0}} <= ({number(at)}), {number(value)}, {{0}})", x)
 
 
-@row("aten.hardshrink.default")
-def hardshrink(e, x, at=0.5):
-    return e.unary(f"where(abs({{0}}) <= ({number(at)}), 0, {{0}})", x)
+@row("aten.hardshrink.default", kinds=[HIDES])
+def hardshrink(e, x, at=0.5, *, node):
+    return e.unary(f"where(abs({{0}}) <= ({number(as_compared(at, node))}), 0, {{0}})", x)
 
 
 @row("aten.softshrink.default")

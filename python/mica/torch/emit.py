@@ -46,13 +46,16 @@ class Value:
         return len(self.want)
 
 
+def bound(x):
+    """A bound of clamp in the syntax of the language, which may be an infinity."""
+    return str(x) if math.isinf(x) else number(x)
+
+
 def number(x):
     """A number in the syntax of the language."""
     x = float(x)
-    if math.isnan(x):
-        raise Cannot("a number that is NaN")
-    if math.isinf(x):
-        return "inf" if x > 0 else "-inf"
+    if not math.isfinite(x):
+        raise Cannot(f"the number {x}")
     if x == int(x) and abs(x) < 1e15:
         return str(int(x))
     return next(text for text in (f"{x:.{digits}g}" for digits in range(1, 18)) if float(text) == x)  # the shortest exact text, as of str_double
@@ -273,6 +276,8 @@ class Emitter:
 
     def softmax(self, v, dim, mask=None):
         """softmax(v) along dim. With a mask: softmax(v + mask), which is 0 if the mask is -inf, also in a row that is hidden completely."""
+        if not v.ndim:
+            return self.reshape(self.softmax(self.reshape(v, [1]), 0, mask), [])
         v = self.full(v)
         d = axis(dim, v.ndim)
         if mask is not None and broadcast(v.shape, mask.shape) != tuple(v.shape):
@@ -340,9 +345,13 @@ class Emitter:
     def _unscaled(self, a, b):
         """The operands without scalar factors, and the product of these factors. torch scales both operands if it has no kernel for an attention."""
         x, y = self.scaled.get(a.name), self.scaled.get(b.name)
-        if not x or not y or (a.shape, b.shape) != (x[0].shape, y[0].shape):
+        if not x or not y or self.is_short(a) or (a.shape, b.shape) != (x[0].shape, y[0].shape):
             return a, b, 1
         return *(Value(v.name, v.shape, v.dtype, w.want, v.batch) for (v, _), w in ((x, a), (y, b))), x[1] * y[1]
+
+    def is_short(self, v):
+        """Whether products of v may exceed its dtype before a factor makes them small. On a GPU they are parts of kernels, in 32 bits."""
+        return v.dtype == "f16" and self.device == "cpu"
 
     def _before_views(self, a, b):
         """The operands before views that only join leading dimensions. torch makes such views for its batched product of three-dimensional tensors.

@@ -17,7 +17,7 @@ from torch import fx
 from mica import _mica
 
 from . import wholes
-from .emit import CONDITIONS, MOST_WHOLE, WHOLE, Cannot, Value, axis, flag, number
+from .emit import CONDITIONS, MOST_WHOLE, WHOLE, Cannot, Value, axis, bound, flag, number
 
 ROWS = {}
 # Kinds of rows, as sets of names in ROWS. HIDES: the row gets the node as an argument, because it depends on the node's users. EXTENTS: numbers that
@@ -68,7 +68,7 @@ def is_light(node):
 
 def is_emitted(node):
     """Whether the node is part of the program. A constant tensor is not if rows only read its number."""
-    return node.all_input_nodes or any(name_of(u.target) not in READS_NUMBERS for u in node.users)
+    return constant(node) is None or any(name_of(u.target) not in READS_NUMBERS for u in node.users)
 
 
 NARROW = ("torch.float16", "torch.bfloat16")
@@ -153,7 +153,15 @@ def rsub(e, a, b, alpha=1):
 
 
 ROWS["aten.mul.Tensor"] = ROWS["aten.mul.Scalar"] = binary("*")
-ROWS["aten.div.Tensor"] = ROWS["aten.div.Scalar"] = binary("/")
+
+
+@row("aten.div.Tensor", "aten.div.Scalar")
+def div(e, a, b):
+    if not isinstance(b, Value) and b == 0:
+        raise Cannot("a division by the number 0")
+    return binary("/")(e, a, b)
+
+
 for _name in ("minimum", "maximum"):
     ROWS[f"aten.{_name}.default"] = (lambda text: lambda e, a, b: (wholes.joined(e, text, a, b) if wholes.are_in(a, b) else e.binary(text, a, b)))(
         f"{_name}({{0}}, {{1}})")
@@ -180,7 +188,7 @@ def clamp(e, x, lo=None, hi=None):
     lo, hi = (-math.inf if lo is None else lo), (math.inf if hi is None else hi)
     if wholes.are_in(x):
         return wholes.clamp(e, x, lo, hi)
-    return e.unary(f"clamp({{0}}, {number(lo)}, {number(hi)})", x)
+    return e.unary(f"clamp({{0}}, {bound(lo)}, {bound(hi)})", x)
 
 
 @row("aten.clamp_min.default")
@@ -190,7 +198,8 @@ def clamp_min(e, x, lo):
 
 @row("aten.addcmul.default")
 def addcmul(e, x, a, b, value=1):
-    return add(e, x, e.binary("{0} * {1}", a, b), value)
+    """The number is a factor of the first operand, as in torch: the other product may be too large."""
+    return add(e, x, e.binary("{0} * {1}", scaled(e, a, value), b))
 
 
 @row("aten.glu.default")
@@ -265,6 +274,9 @@ def safe_softmax(e, x, dim, dtype=None):
     """Softmax of a written-out attention, of scores or of scores + mask. Hidden rows are 0. An input may contain a mask, so it is halved. One half
     serves as the mask. The other half, limited to finite numbers, is the scores."""
     scores, mask = e.sums.get(x.name, (x, None))
+    shown = mask and e.shown.get(mask.name)
+    if shown and shown.dtype == "cond" and axis(dim, x.ndim) == x.ndim - 1:
+        return e.softmax_where(scores, shown)
     if mask is None and e.is_input(x):
         mask = e.times(x, 0.5)
         scores = e.unary(f"maximum({{0}}, {number(FINITE.get(x.dtype, -1e30))})", mask)

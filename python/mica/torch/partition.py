@@ -18,11 +18,14 @@ from dataclasses import dataclass, field
 
 import torch
 
+import mica
+
+from . import engine
 from .cut import pieces
 from .emit import Cannot, Value
 from .graphs import is_call
 from .mutations import writes
-from .ops import COMPARES, VIEWS, name_of, narrows, widens
+from .ops import CASTS, COMPARES, VIEWS, name_of, narrows, widens
 from .program import Builder, Shapes, build, symbols_of
 
 STRIDED = {"aten.as_strided.default", "aten.view_as_complex.default", "aten.view_as_real.default"}
@@ -262,6 +265,7 @@ def _add(parts, group, prepared, min_ops, min_work, banned):
     """Adds a group to parts. False: a node was banned, and the procedure must start again."""
     try:
         group.program = build(group.nodes, group.outputs, prepared, Shapes(), "p")
+        _check_widths(group.program)
     except Cannot as c:
         casts = widened(group.nodes, c.node) if c.node in group.outputs and "result of dtype" in str(c) else []
         for n in casts or [c.node]:
@@ -270,6 +274,21 @@ def _add(parts, group, prepared, min_ops, min_work, banned):
     group.why = _not_worth(group.program, min_ops, min_work)
     (parts.left if group.why else parts.groups).append(group)
     return True
+
+
+def _check_widths(program):
+    """Raises Cannot if the language gives a result fewer bits than torch does. Constants, indices and conditions have the dtype of what they meet."""
+    try:
+        _, made = engine.signature(program.text)
+    except mica.Error:  # compiling it gives the reason
+        return
+    for o, (dtype, _) in zip(program.outputs, made):
+        of = o.node.all_input_nodes
+        exact = name_of(o.node.target) in CASTS and of[0].meta["val"].dtype is torch.bool  # 0 and 1
+        if dtype.is_floating_point and dtype.itemsize < o.dtype.itemsize and not exact:
+            c = Cannot(f"a result of dtype {str(dtype).removeprefix('torch.')}")
+            c.node = o.node
+            raise c
 
 
 def _not_worth(program, min_ops, min_work):
