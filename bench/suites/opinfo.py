@@ -6,8 +6,9 @@
 torch's database imports the package `expecttest`.
 Each operator is one function of up to --samples of its samples, spread evenly over all of them. torch.compile(backend="mica") compiles it with
 `take="all"`, so that every node with a row becomes a kernel of Mica's, and the rest runs in eager mode. A result is right if it is as near to eager
-mode's as the backend asks of its programs, and NaN where eager mode's is. An operator is left if it has no row, and not counted. Exit status 1: a
-result is wrong, compiling failed, or the process that compiled it ended.
+mode's as the backend asks of its programs, and NaN where eager mode's is. An operator is left if it has no row, and not counted. Column `why`
+also has the reasons of programs that were made and not taken. Exit status 1: a result is wrong, compiling failed, or the process that compiled it
+ended.
 """
 import argparse
 import collections
@@ -83,7 +84,8 @@ def run(op, device, dtype, a):
     taken, nodes = sum(len(g.taken) for g in graphs), sum(len(g.nodes) for g in graphs)
     worst = max((off(g, w) for (*_, want), mine in zip(chosen, got, strict=True) for g, w in zip(mine, want, strict=True)), default=0)
     fate = "left" if not taken else "right" if worst <= 1 else "wrong"
-    return {"fate": fate, "samples": len(chosen), "results": sum(map(len, got)), "nodes": nodes, "taken": taken, "worst": f"{worst:.2g}"}
+    why = "; ".join(dict.fromkeys(p.why for g in graphs for p in g.programs if p.why))[:300]
+    return {"fate": fate, "samples": len(chosen), "results": sum(map(len, got)), "nodes": nodes, "taken": taken, "worst": f"{worst:.2g}", "why": why}
 
 
 def name_of(op):
