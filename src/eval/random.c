@@ -13,9 +13,10 @@ void eval_whole_numbers(const struct tensor *t, struct rng *r, int draw, double 
   for (int64_t i = 0; i < n; i++) {
     if (t->range.distinct)
       at = (at + step) % all; // no repetition within `all` steps
-    else if (how == UNIFORM)
+    else if (how == UNIFORM) {
       at = (int64_t)rng_below(r, (uint64_t)all);
-    else if (how == ENDS)
+      if (i % 2 == 0 && least + at < 0 && t->range.most >= 0) at = (int64_t)rng_below(r, (uint64_t)t->range.most + 1) - least;
+    } else if (how == ENDS)
       at = i % 2 ? all - 1 : 0;
     out[i] = (double)(least + at);
   }

@@ -67,6 +67,16 @@ def test_zeros_of_16_bits_that_a_choice_reads_as_a_number():
         assert [p.taken for p in e.programs] == [True] and torch.equal(compiled(f, min_ops=1)(x), f(x)), e
 
 
+def test_losses_of_few_rows_are_taken():
+    x, y = torch.randn(1, 6), torch.tensor([4])
+    with torch.no_grad():
+        e = explain(F.cross_entropy, x, y, options={**ALL, "min_ops": 1})
+        assert [p.taken for p in e.programs] == [True], e
+        run = compiled(F.cross_entropy, min_ops=1)
+        close(run(x, y), F.cross_entropy(x, y))
+        assert run(x, torch.tensor([-100])).isnan()  # as in eager mode: the mean of none
+
+
 HALVES = {
     "rms_norm of several dimensions": lambda x: F.rms_norm(x * 4, (4, 6), None, 0.5),  # the mean of squares is above 65504
     "attention": lambda x: F.scaled_dot_product_attention(x, x, x),  # products before their factor, too

@@ -73,8 +73,30 @@ static void masks_hide(void **state)
     }
 }
 
+static void classes_are_not_all_ignored(void **state)
+{
+  (void)state;
+  bool negative = false;
+  for (uint64_t seed = 1; seed < 30; seed++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct buffers *b;
+    const struct graph *g = graph_of(&mem, "program loss() {\n c: i64[3] >= -100 < 6\n X: f32[6]\n return gather(X, c % 6, dim=0)\n}\n");
+    assert_int_equal(buffers_open(g, seed, &b, &e), OK);
+    for (int i = 0; i < 3; i++) {
+      const double x = num_read(I64, b->in[0], i);
+      assert_true(x >= (i % 2 ? -100 : 0) && x < 6);
+      negative |= x < 0;
+    }
+    buffers_close(b);
+    arena_close(&mem);
+  }
+  assert_true(negative);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(quotients_have_values), cmocka_unit_test(masks_hide)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(quotients_have_values), cmocka_unit_test(masks_hide),
+                                     cmocka_unit_test(classes_are_not_all_ignored)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
