@@ -48,7 +48,7 @@ struct eval_reader {
 };
 int eval_element(const struct graph *g, const struct eval_reader *in, int64_t steps, int t, int64_t i, double *out);
 // Random elements of an input of whole numbers. By `draw` modulo 3: uniform, all equal, or alternately the least and the greatest of its range.
-// Distinct numbers are always uniform. Of uniform ones the first, third, ... are not negative if the range has such numbers: negative ones may select
-// nothing, as classes that a loss ignores do, and the mean of none is 0 / 0.
+// Distinct numbers are always uniform. Every second uniform number is not negative if the range has such numbers: negative ones may select nothing,
+// as classes that a loss ignores do, and the mean of none is 0 / 0.
 void eval_whole_numbers(const struct tensor *t, struct rng *r, int draw, double *out);
 #endif
