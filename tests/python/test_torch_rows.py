@@ -155,6 +155,8 @@ def test_row_is_eager(case, tmp_path):
     (lambda x: x[1:7:2], "in steps of 2"),
     (lambda x: x[:0] + 1, "without elements"),
     (lambda x: x > 0, "a result of booleans"),
+    (lambda x: x.repeat(2, 2, 2, 2, 2, 2, 2), "more than 8 dimensions"),
+    (lambda x: x.repeat(0, 1), "without elements|its row makes|a view of"),
     (lambda x: (x * 2).gt(x.argmax()), "a comparison of whole numbers"),
     (lambda x: x.long() > 0, "a copy to torch.int64"),
     (lambda x: F.pad(x, (1, 1), value=torch.inf), "padding with infinities"),

@@ -38,7 +38,7 @@ REDUCTIONS = {
     "deviations": lambda s: [s.x.std(-1), s.x.std((0, 1), correction=0), *torch.var_mean(s.x, -1), *torch.std_mean(s.x, 1, keepdim=True)],
     "vectors": lambda s: [torch.mv(s.x[0], s.x[1, 0]), torch.dot(s.w, s.v), torch.addmv(s.w, s.x[0], s.x[1, 1], beta=2, alpha=0.5),
                           torch.outer(s.w, s.v),
-                          s.w.repeat(3, 2), s.x.repeat(2, 1, 3)],
+                          s.w.repeat(3, 2), s.x.repeat(2, 1, 3), s.i.repeat(1, 2, 1, 1, 2)],
     "pools": lambda s: [F.avg_pool2d(s.i, 2), F.avg_pool2d(s.i, (3, 2)), F.max_pool2d(s.i, 3), F.avg_pool1d(s.x, 3), F.max_pool1d(s.x, 2),
                         F.adaptive_avg_pool2d(s.i, 1), F.adaptive_avg_pool2d(s.i, 3)],
     "pools of volumes": lambda s: [F.avg_pool3d(s.i[None], 2), F.max_pool3d(s.i[None], (2, 3, 3))],

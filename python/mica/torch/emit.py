@@ -20,6 +20,7 @@ from mica import _mica
 WIDTH = {row["name"]: row["bytes"] for row in _mica.dtypes}
 WHOLE = ("i32", "i64")  # of indices
 CONDITIONS = ("bool", "cond")  # inputs of booleans, and conditions that the program computes
+MOST_DIMS = 8
 MOST_WHOLE = 1 << 24    # up to which the language has whole numbers
 MOST_DIVIDED = 1 << 21  # and their remainders
 
@@ -129,6 +130,8 @@ class Emitter:
             raise Cannot("a tensor of booleans, other than as a mask")
         if any(a.dtype in WHOLE for a in args) and whole is None:
             raise Cannot("a tensor of whole numbers, other than as indices")
+        if len(shape) > MOST_DIMS:
+            raise Cannot(f"more than {MOST_DIMS} dimensions")
         text = text.format(*(a.name for a in args))
         want = tuple(shape if want is None else want)
         if text in self.said:  # the same expression exists

@@ -437,8 +437,8 @@ def stack(e, xs, dim=0):
 @row("aten.repeat.default")
 def tile(e, x, times):
     extents = (1,) * (len(times) - x.ndim) + x.want
-    split = e.reshape(x, [n for extent in extents for n in (1, extent)])
-    wide = e.expand(split, [n for pair in zip(times, extents) for n in pair])
+    split = e.reshape(x, [n for t, extent in zip(times, extents) for n in ([1] if t > 1 else []) + [extent]])
+    wide = e.expand(split, [n for t, extent in zip(times, extents) for n in ([t] if t > 1 else []) + [extent]])
     return e.reshape(wide, [t * extent for t, extent in zip(times, extents)])
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import fx
 
 from . import activations, attention, choice, conditions, convolutions, gelus, losses, moves, norms, products, reductions  # noqa: F401  their rows
-from .emit import CONDITIONS, SYMBOLS, WHOLE, WIDTH, Cannot, Emitter, Value
+from .emit import CONDITIONS, MOST_DIMS, SYMBOLS, WHOLE, WIDTH, Cannot, Emitter, Value
 from .ops import ARITHMETIC, CASTS, DTYPES, EXTENTS, HIDES, ROWS, is_light, name_of, operators, widens
 
 
@@ -138,8 +138,8 @@ class Builder:
         batch = batch_of(t)
         value = Value(f"x{len(self.inputs)}", self.shapes.shape(t), self.narrow.get(node, dtype), None,
                       batch and batch[0], node)
-        if len(value.shape) > 8:
-            raise Cannot("more than 8 dimensions")
+        if len(value.shape) > MOST_DIMS:
+            raise Cannot(f"more than {MOST_DIMS} dimensions")
         if 0 in value.shape:
             raise Cannot("a tensor without elements")
         if node in self.ranges:
