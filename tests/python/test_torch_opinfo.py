@@ -35,6 +35,16 @@ def test_how_far_a_result_is_off():
     assert opinfo.off(i, i) == 0 and opinfo.off(i + 1, i) == math.inf
 
 
+def test_indices_of_equal_elements_count_as_equal():
+    import types
+    import opinfo
+    x, op = torch.tensor([3.0, 1.0, 3.0, 3.0]), types.SimpleNamespace(name="topk")
+
+    def worst(at, want):
+        return max(opinfo.off(g, w) for g, w in zip(*(opinfo.comparable(op, x, (2,), {}, [x[i], i]) for i in map(torch.tensor, (at, want))), strict=True))
+    assert worst([0, 2], [3, 0]) == 0 and worst([0, 0], [3, 0]) == math.inf and worst([0, 1], [3, 0]) > 1
+
+
 ENDS = """
 import os, sys
 sys.path.insert(0, "bench/suites")
