@@ -41,8 +41,19 @@ def test_indices_of_equal_elements_count_as_equal():
     x, op = torch.tensor([3.0, 1.0, 3.0, 3.0]), types.SimpleNamespace(name="topk")
 
     def worst(at, want):
-        return max(opinfo.off(g, w) for g, w in zip(*(opinfo.comparable(op, x, (2,), {}, [x[i], i]) for i in map(torch.tensor, (at, want))), strict=True))
+        got, want = (opinfo.comparable(op, x, (2,), {}, [x[i], i]) for i in map(torch.tensor, (at, want)))
+        return max(opinfo.off(g, w) for g, w in zip(got, want, strict=True))
     assert worst([0, 2], [3, 0]) == 0 and worst([0, 0], [3, 0]) == math.inf and worst([0, 1], [3, 0]) > 1
+
+
+def test_a_result_of_16_bits_may_be_as_near_to_float64():
+    import types
+    import opinfo
+    op = types.SimpleNamespace(name="f", op=lambda x: x.exp().log())  # inf in f16
+    x, best = torch.tensor([12.0]).half(), torch.tensor([12.0]).half()
+    assert opinfo.off_of_sample(op, x, (), {}, [op.op(x)], [best]) == 0
+    assert opinfo.off_of_sample(op, x, (), {}, [op.op(x)], [best * 1.1]) > 1
+    assert opinfo.off_of_sample(op, x.float(), (), {}, [op.op(x.float())], [best.float() * 1.1]) > 1
 
 
 ENDS = """
