@@ -13,6 +13,6 @@ program wide {
 }
 MICA
 expect 0 'equal \(proved\)' "$MICA" search "$work/wide.mica" --no-db --top 2
-expect 0 'numbers +relative error [0-9.]+e-0' "$MICA" optimize "$work/wide.mica" --target cpu --time 4 --no-db --out "$work/wide"
+expect 0 'numbers +relative error [0-9.]+e-0' "$MICA" optimize "$work/wide.mica" --target cpu --time 10 --no-db --out "$work/wide"
 expect 0 '' "$MICA" run "$work/wide.mica" --engine cpu --quiet
 finish

@@ -112,7 +112,10 @@ static void nothing_unchecked_is_a_result(void **state)
     assert_true(!checked || json_number_value(error) > 0);
     assert_true(i == 0 || !checked);
     if (!checked || !measured) {
-      assert_true(warning && strstr(warning, checked ? "was over before it was measured" : "was over before its numbers were checked"));
+      // The model's choice may be checked and not measured. The result is then op-by-op, which is neither.
+      const bool either =
+          warning && (strstr(warning, "was over before it was measured") || strstr(warning, "was over before its numbers were checked"));
+      assert_true(either && (!checked || strstr(warning, "measured")));
       const char *told = strstr(warning, "operator by operator"); // once
       assert_true(told && !strstr(told + 1, "operator by operator"));
     }
@@ -168,10 +171,10 @@ static void the_assembled_program_may_be_compiled_too_late(void **state)
   json_t *r;
   if (optimize_with_compiler(&mem, compiler, &w, &r, &e) != OK) fail_msg("%s", e.text);
   const json_t *best = json_object_get(r, "best");
-  const char *warning = json_string_value(json_object_get(r, "warning")), *reason = json_string_value(json_object_get(r, "reason"));
+  const char *warning = json_string_value(json_object_get(r, "warning")), *reason = json_string_value(json_object_get(best, "reason"));
   if (warning && strstr(warning, "was over before it was compiled")) { // otherwise only one part has a block graph, or the race ended earlier
     assert_true(json_is_true(json_object_get(best, "op_by_op")));
-    assert_non_null(strstr(reason, "was over before it was "));
+    assert_non_null(strstr(reason, "was over before it")); // was compiled, or its numbers were checked
   }
   assert_true(json_number_value(json_object_get(best, "us")) > 0 || warning);
   json_decref(r);
