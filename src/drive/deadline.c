@@ -29,7 +29,7 @@ static const double LEAST_PROOF = 3, PROOF_OF_SHORT = 0.2;
 static const double CLOSING = 1, OF_CLOSING = 0.05; // on a GPU, for ending its processes
 // Multiply-adds of a float64 reference for each second and core, a low estimate. A tensor element counts as ELEMENT. The last is the largest share of
 // the time.
-static const double CHECKED = 5e8, ELEMENT = 4, OF_CHECK = 0.5;
+static const double CHECKED = 3e8, ELEMENT = 4, OF_CHECK = 0.6;
 
 struct clock {
   stop_flag user;

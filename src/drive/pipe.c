@@ -62,7 +62,7 @@ static int alike(const struct job *j, int part)
 }
 
 static const double OF_SEARCHES = 0.3; // share of the time for searching all parts, on a CPU
-static const double COMPILED = 0.03;   // seconds of the C compiler for each operator of the whole program, before a part was compiled
+static const double COMPILED = 0.06;   // seconds of the C compiler for each operator of the whole program, before a part was compiled
 
 // Seconds that the best candidate of a part may save, by the model; a part counts for its twins too.
 static double promise(const struct job *j, int part)
