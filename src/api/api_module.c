@@ -223,13 +223,13 @@ static int check_call(const struct mica_module *x, const void *const *in, void *
   return check("output", x->p.nout, x->p.out, (const void *const *)out, aligned, e);
 }
 
-// Whole numbers must be in their ranges: an index out of range would read past a tensor.
+// Whole numbers must be in their ranges: an index out of range would read past a tensor. Inputs without an address are left out.
 static int check_ranges(const struct mica_module *x, const void *const *in, struct err *e)
 {
   for (int i = 0; i < x->p.nin; i++) {
     const struct mica_tensor *from = &x->p.in[i];
     struct tensor t = {.name = *from->name ? from->name : NULL, .dtype = (enum dtype)from->dtype, .shape.n = from->ndim};
-    if (!num_whole(t.dtype)) continue;
+    if (!num_whole(t.dtype) || !in[i]) continue;
     memcpy(t.shape.d, from->shape, sizeof from->shape);
     t.whole = true, t.range = (struct whole_range){from->least, from->most, from->distinct != 0};
     TRY(range_check(&t, in[i], e));
@@ -294,7 +294,7 @@ static int may_freeze(const struct mica_module *x, const void *const *in, struct
   }
   for (int i = 0; i < x->p.nin; i++)
     if (x->p.in[i].frozen) TRY(check("input", 1, &x->p.in[i], &in[i], 0, e));
-  return OK;
+  return check_ranges(x, in, e);
 }
 
 // If nothing is computed of the frozen inputs alone, the new module is another one of the same code.

@@ -398,14 +398,6 @@ static void build_one(void *arg, int i, int worker)
   if (!worker) build_progress(b, done); // the job's own thread
 }
 
-// Number of subprograms with the graph of this one.
-static int as_often(const struct job *j, const struct contest *c)
-{
-  int n = 1;
-  for (int i = 0; i < j->split.n; i++) n += j->contests[i].twin >= 0 && &j->contests[j->contests[i].twin] == c;
-  return n;
-}
-
 // All threads generate and compile C, each with its own arena.
 static void build_for_cpu(struct job *j, struct contest *c, int part, int from)
 {
@@ -417,7 +409,7 @@ static void build_for_cpu(struct job *j, struct contest *c, int part, int from)
     if (!x->dropped && pass_candidate(j, c, x, PASS_THREAD_GRAPHS, &b.errs[i]) != OK) pass_fell(j, c, x, &b.errs[i]);
   }
   pool_run(j->threads, n, build_one, &b);
-  if (!from && j->split.n > 1) clock_whole_compiles(j, 1e-6 * (double)b.longest * as_often(j, c), true);
+  if (!from && j->split.n > 1) clock_whole_compiles(j, 1e-6 * (double)b.longest * part_alike(j, (int)(c - j->contests)), true);
   for (int i = 0; i < n; i++) {
     struct candidate *x = &c->cand[from + i];
     c->hurried |= x->dropped == NO_TIME;

@@ -229,6 +229,7 @@ double opening_weight(const struct job *j, int part);
 int pipe_search_part(struct job *j, struct contest *c, struct search_result *r, struct err *e);
 
 // ---- whole.c ----
+int part_alike(const struct job *j, int part);                   // number of parts with the graph of this one, including it
 const struct contest *whole_part(const struct job *j, int part); // the part that has its candidates: another one if their graphs are equal
 // joins them into one kernel graph; `of` has an entry for each part
 int whole_join(struct job *j, struct candidate **of, struct candidate *out, struct err *e);
@@ -259,7 +260,8 @@ void clock_open(struct job *j);
 void clock_close(struct job *j);
 // Starts a part with this share of the remaining time. opening: only for its search and first batch.
 void clock_part(struct job *j, double share, bool opening);
-// Adds the compile time of a part to the time reserved at the end of the job, when the whole program is compiled for a CPU.
+// Reserves time at the end of the job for compiling the whole program for a CPU. part: the seconds are of one part, and are added to those of other
+// parts; else they are an estimate for the whole.
 void clock_whole_compiles(struct job *j, double seconds, bool part);
 bool clock_part_over(const struct job *j);
 double clock_left(const struct job *j);     // remaining seconds of the part; INFINITY without a limit

@@ -53,14 +53,6 @@ static int walk_part(struct job *j, int part, int from, int to, struct err *e)
   return span_end(&span), status;
 }
 
-// Number of parts with the graph of this one, including it.
-static int alike(const struct job *j, int part)
-{
-  int n = 1;
-  for (int i = 0; i < j->split.n; i++) n += j->contests[i].twin == part;
-  return n;
-}
-
 static const double OF_SEARCHES = 0.3; // share of the time for searching all parts, on a CPU
 static const double COMPILED = 0.06;   // seconds of the C compiler for each operator of the whole program, before a part was compiled
 
@@ -68,7 +60,7 @@ static const double COMPILED = 0.06;   // seconds of the C compiler for each ope
 static double promise(const struct job *j, int part)
 {
   const struct contest *c = &j->contests[part];
-  return c->ncand > 1 ? alike(j, part) * (search_library_seconds(&j->target, c->part->g) - c->cand[1].cost) : 0;
+  return c->ncand > 1 ? part_alike(j, part) * (search_library_seconds(&j->target, c->part->g) - c->cand[1].cost) : 0;
 }
 
 // All parts are searched before any is compiled. The most promising ones are raced first, and others may have no time left (stages.c).
@@ -116,8 +108,8 @@ double opening_weight(const struct job *j, int part)
 {
   double sum = 0;
   for (int i = 0; i < j->split.n; i++)
-    if (j->contests[i].twin < 0) sum += alike(j, i) * (double)j->contests[i].spared;
-  const double even = 1.0 / parts_left(j, 0), own = sum > 0 ? alike(j, part) * (double)j->contests[part].spared / sum : even;
+    if (j->contests[i].twin < 0) sum += part_alike(j, i) * (double)j->contests[i].spared;
+  const double even = 1.0 / parts_left(j, 0), own = sum > 0 ? part_alike(j, part) * (double)j->contests[part].spared / sum : even;
   return OPENED_EVEN * even + (1 - OPENED_EVEN) * own;
 }
 
@@ -178,8 +170,8 @@ static int open_parts(struct job *j, int from, struct err *e)
 static double gain(const struct job *j, int part)
 {
   const struct contest *c = &j->contests[part];
-  if (clock_hurries(j)) return c->entrants ? alike(j, part) * race_gpu_lead(c) : 0; // only proofs are possible in the remaining time
-  return c->entrants ? alike(j, part) * race_gpu_gain(c) : INFINITY;
+  if (clock_hurries(j)) return c->entrants ? part_alike(j, part) * race_gpu_lead(c) : 0; // only proofs are possible in the remaining time
+  return c->entrants ? part_alike(j, part) * race_gpu_gain(c) : INFINITY;
 }
 
 // The most promising part that was opened and waits; -1: none. *share: of the time for the remaining races. *left: number of races with an expected

@@ -195,8 +195,8 @@ static void nothing_in_time(struct job *j)
 
 static const double CHEAPER = 0.9; // a candidate that was not measured is this many times cheaper than op-by-op, at most
 
-// The cheapest candidate of one of several parts by the model, if it is equal to the part; 0: none. The race of the whole program compares it with op-by-op, and its numbers
-// are checked there.
+// The cheapest candidate by the model, if it is equal to the part; 0: none, or the program has one part. The race of the whole program checks its
+// numbers, and compares it with op-by-op.
 static int best_by_model(struct job *j, struct contest *c)
 {
   const double most = CHEAPER * search_library_seconds(&j->target, c->part->g);

@@ -7,6 +7,13 @@ const struct contest *whole_part(const struct job *j, int part)
   return c->twin < 0 ? c : &j->contests[c->twin];
 }
 
+int part_alike(const struct job *j, int part)
+{
+  int n = 1;
+  for (int i = 0; i < j->split.n; i++) n += j->contests[i].twin == part;
+  return n;
+}
+
 int whole_join(struct job *j, struct candidate **of, struct candidate *out, struct err *e)
 {
   struct graph **parts = NEWS(j->mem, struct graph *, j->split.n), *whole;

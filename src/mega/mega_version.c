@@ -13,7 +13,7 @@ struct mega_choosing {
   struct mega_proving v;
 };
 
-// Computes the clocks anew, for the plan's present waits and versions.
+// Recomputes the clocks from the current waits and versions of the plan.
 static int renew_clocks(struct mega_choosing *c, struct err *e)
 {
   arena_close(c->v.mem);

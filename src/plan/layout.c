@@ -132,7 +132,7 @@ static void operator_table(struct resolving *r, const struct graph *g, struct va
 
 static int dtype_elem(const struct graph *g, int t) { return dtype_bytes(g->tensors[t].dtype); }
 
-// Adds the cost of an iterator or saver, which transfers tensor `above` from or to the tile so many times.
+// Adds the cost of an iterator or saver. It transfers `tile` from or to tensor `above`, `times` times.
 static void move_table(struct resolving *r, const struct graph *b, struct variable *v, int tile, int above, double times)
 {
   int root = graph_root(r->g, above), inside = graph_root(b, tile);

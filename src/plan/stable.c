@@ -2,7 +2,8 @@
 //   sum_k exp(s_k) v_k / sum_k exp(s_k)
 // is the same for s and s - m, and the search does not know about overflow. This pass finds such exponentials and subtracts maxima, as FlashAttention
 // does by hand (paper, sections 1 and 3). If a block has all of the summed dimension, the maximum is along it. If not, it is a running maximum over
-// the for-loop with rescaled accumulators. If later kernels finish partial sums, the maxima are saved beside them.
+// the for-loop with rescaled accumulators. If later kernels add up partial sums, the block also saves the
+// maxima.
 //
 // One exponential is rewritten at a time. An attempt fixes the dimensions of the maximum and whether it is a running one, and rebuilds the whole
 // kernel graph. Every tensor carries the power of exp(m) that it lacks (stable.h). The attempt succeeds if no output lacks any. Attempts are ordered

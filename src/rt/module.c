@@ -282,27 +282,26 @@ int module_call(struct module *m, void *const *inputs, void *const *outputs)
 
 // ---- frozen inputs ----
 
-bool module_freezes(const struct module *m) { return m->frozen_bytes > 0; }
+bool module_freezes(const struct module *m) { return m->frozen_bytes > 0 || m->of; }
 
 int module_freeze(struct module *m, void *const *inputs, struct module **out, struct err *e)
 {
-  if (m->of) m = m->of;
   CHECK(module_freezes(m));
-  struct room *frozen = room_new(m->frozen_bytes), *work = frozen ? room_take(m) : NULL;
-  const int status = work ? call_here((struct one_call){m, frozen, 0, NULL, inputs, NULL, work}) : ENOMEM;
-  if (work) room_give(m, work);
-  if (status) {
-    free(frozen);
-    return err_set(e, ERR_MEMORY, NOWHERE, "no memory for what is computed of frozen inputs: %zu bytes", m->frozen_bytes);
-  }
+  if (m->of) m = m->of;
   struct module *f = mem_handle(sizeof *f, &kind);
-  *f = (struct module){.call_frozen = m->call_frozen, .seconds = m->seconds, .world = 1, .fd = -1, .of = m, .frozen = frozen, .holders = 1};
+  *f = (struct module){.call_frozen = m->call_frozen, .seconds = m->seconds, .world = 1, .fd = -1, .of = m, .holders = 1};
   f->need = m->need - m->frozen_bytes;
   pthread_mutex_init(&f->lock, NULL);
   pthread_mutex_lock(&m->lock);
   m->holders++;
   pthread_mutex_unlock(&m->lock);
-  return *out = f, OK;
+  f->frozen = room_new(m->frozen_bytes);
+  struct room *work = f->frozen ? room_take(m) : NULL;
+  const int status = work ? call_here((struct one_call){m, f->frozen, 0, NULL, inputs, NULL, work}) : ENOMEM;
+  if (work) room_give(m, work);
+  if (!status) return *out = f, OK;
+  module_close(f);
+  return err_set(e, ERR_MEMORY, NOWHERE, "no memory for what is computed of frozen inputs: %zu bytes", m->frozen_bytes);
 }
 
 const double *module_seconds(const struct module *m) { return m->seconds; }

@@ -74,7 +74,7 @@ def test_frozen():
     assert np.allclose(one(x, w, b), want, 1e-5) and np.allclose(other(x, w, b * 0), want - np.exp(b) + 1, 1e-5)
     assert np.allclose(f(x, w, b), want, 1e-5) and one.report == f.report
     del f
-    assert np.allclose(one(x, w, b), want, 1e-5)
+    assert np.allclose(one(x, w, b), want, 1e-5) and np.allclose(one.freeze(w, b)(x, w, b), want, 1e-5)
     for inputs, named, said in (((w, b, w), {}, "2 frozen inputs"), ((w,), {"W": w}, "no frozen input `W` that is not given"),
                                 ((w,), {}, "(B) is frozen, and missing"), ((w, x), {}, "its shape is [3, 8]")):
         with pytest.raises(mica.UsageError) as e:
@@ -83,6 +83,16 @@ def test_frozen():
     with pytest.raises(mica.UsageError, match="is frozen: it is no state"):
         g = mica.Graph("wrong")
         g._g.declare(g.input("X", (3,), frozen=True).number, 0, 1, False, True)
+
+
+def test_frozen_indices():
+    """A frozen index out of range is an error: nothing is read past the table."""
+    np = pytest.importorskip("numpy")
+    f = mica.optimize("program p { X: f32[3, 4]\n T: f32[8, 4] frozen\n at: i32[3] < 8 frozen\n return X + T[at] * 2 }", **QUICK, remember=False)
+    table, at, x = np.arange(32, dtype="f4").reshape(8, 4), np.array([7, 0, 3], "i4"), np.ones((3, 4), "f4")
+    assert (f.freeze(table, at)(x, table, at) == 1 + 2 * table[at]).all()
+    with pytest.raises(mica.Error, match="at"):
+        f.freeze(table, np.array([7, 1 << 20, 3], "i4"))
 
 
 def wrong(words, *arguments, kind=mica.UsageError, **options):

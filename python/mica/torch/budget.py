@@ -85,8 +85,8 @@ class Budget:
     def for_search(self, judged, beside=False):
         """Returns the time limit of a search in seconds.
 
-        judged: a race against Inductor's code follows the search, and the method keeps time for it.
-        beside: Inductor compiles during the search, and the method keeps less time for it.
+        judged: the program is compared with Inductor's code after the search. This method reserves time for that.
+        beside: Inductor compiles in parallel with the search. The reserve is smaller then.
         """
         seconds = min(self.share, (self.limit - self.spent) * self.weight / max(self.waiting, self.weight))
         if not judged or seconds <= 0:

@@ -36,7 +36,7 @@ using torch::stable::Tensor;
 
 enum { ALIGNED = @ALIGNED@ }; // alignment of the workspace in bytes
 
-// The input t, contiguous and aligned to so many bytes.
+// Returns t if it is contiguous and aligned to `aligned` bytes, else a copy that is.
 static Tensor fit(const Tensor &t, const Tensor &first, ScalarType dtype, const std::vector<int64_t> &shape, size_t aligned, const char *name)
 {
   STD_TORCH_CHECK(t.is_cuda() == @GPU@ && t.get_device_index() == first.get_device_index(), "@FULL@: input ", name,
