@@ -74,7 +74,7 @@ void entry_body(struct gen *c, struct str *s, const struct str *calls)
 static void kept(const struct gen *c, struct str *s)
 {
   for (int t = 0; t < c->g->ntensors; t++)
-    if (c->home[t].frozen && c->home[t].ptr && c->home[t].ptr[0] == 'z')
+    if (c->home[t].frozen && c->home[t].root == t && c->g->nodes[c->g->tensors[t].node].op != OP_INPUT)
       line(s, 1, "void *const %s = (void *)(kept + %lld);", c->home[t].ptr, (long long)c->home[t].kept);
 }
 
@@ -147,8 +147,8 @@ static void write_header(struct gen *c, struct str *h)
   str_add(h, "int mica_%s(void *const *inputs, void *const *outputs, void *workspace);\nsize_t mica_%s_workspace(void);\n", c->name, c->name);
   if (c->frozen)
     str_add(h,
-            "\n// %s computes all of frozen inputs in each call. To do so once, write %s_frozen() bytes, 64-byte aligned, by\n"
-            "// %s_freeze, and pass them to %s_call, which does the rest. Frozen inputs must not change in between.\n"
+            "\n// %s repeats in each call what depends on frozen inputs alone. To do it once, write %s_frozen() bytes, 64-byte aligned,\n"
+            "// with %s_freeze, and pass them to %s_call, which does the rest. Frozen inputs must not change in between.\n"
             "size_t %s_frozen(void);\nint %s_freeze(void *const *inputs, void *frozen, void *workspace);\n"
             "int %s_call(void *const *inputs, void *const *outputs, void *workspace, const void *frozen);\n",
             full, full, full, full, full, full, full);

@@ -75,6 +75,7 @@ int graph_declare_extent(struct graph *g, int t, int64_t least, int64_t most, st
   const int number = graph_extents(g) + 1;
   if (g->tensors[t].dtype != I32 || g->tensors[t].shape.n) return err_set(e, ERR_EXTENT, at, "a run-time extent is an i32 scalar");
   if (g->tensors[t].extent) return err_set(e, ERR_EXTENT, at, "tensor %d holds a run-time extent already", t);
+  if (g->tensors[t].frozen) return err_set(e, ERR_EXTENT, at, "tensor %d is frozen, and a run-time extent changes between calls", t);
   TRY(unread(g, t, at, e));
   if (number > MOST_RUNTIME) return err_set(e, ERR_LIMIT, at, "a program has at most %d run-time extents", MOST_RUNTIME);
   if (g->world > 1) return err_set(e, ERR_WORLD, at, "a run-time extent in a program of several devices");

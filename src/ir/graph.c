@@ -117,10 +117,10 @@ int graph_declare(struct graph *g, int t, const struct whole_range *range, bool 
 int graph_freeze(struct graph *g, int t, struct loc at, struct err *e)
 {
   struct tensor *x = &g->tensors[t];
-  if (!x->state && !x->extent) return x->frozen = true, OK;
-  int s =
-      err_set(e, ERR_GRAPH, at, x->state ? "a state is written, so it is not frozen" : "a run-time extent changes between calls: it is not frozen");
-  return err_hint(e, "declare it without `frozen`"), s;
+  const char *why = x->state ? "a state is written" : x->extent || extent_tells(x) ? "a run-time extent changes between calls" : NULL;
+  if (!why) return x->frozen = true, OK;
+  err_set(e, ERR_GRAPH, at, "%s: the input is not frozen", why);
+  return err_hint(e, "declare it without `frozen`"), (int)e->status;
 }
 
 int graph_root(const struct graph *g, int t)

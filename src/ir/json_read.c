@@ -256,7 +256,7 @@ static int read_declared(struct json_read_reader *r, struct graph *g, int t, jso
   if (want_bool(r, "state", json_object_get(node, "state"), &state)) return USER;
   TRY(located(r, graph_declare(g, t, v || range.distinct ? &range : NULL, state, r->at, r->e)));
   if (want_bool(r, "frozen", json_object_get(node, "frozen"), &frozen)) return USER;
-  if (frozen && !json_object_get(node, "extent")) TRY(located(r, graph_freeze(g, t, r->at, r->e)));
+  if (frozen) TRY(located(r, graph_freeze(g, t, r->at, r->e)));
   int64_t dim, number;
   if ((v = json_object_get(node, "extent"))) {
     if (want_int(r, "extent", v, graph_extents(g) + 1, graph_extents(g) + 1, &number)) return USER;

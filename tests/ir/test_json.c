@@ -71,6 +71,15 @@ static const struct {
     {"{\"mica\": \"mugraph\", \"mica\": 1}", "duplicate object key"},
     {"{\"mica\": \"mugraph\", \"version\": 1, \"level\": \"kernel\", \"world\": 3, \"nodes\": []}", "top: a world of 3 devices"},
     {"{\"mica\": \"mugraph\", \"version\": 1, \"level\": \"kernel\", \"world\": \"2\", \"nodes\": []}", "`world` should be an integer"},
+    {"{\"mica\": \"mugraph\", \"version\": 1, \"level\": \"kernel\", \"nodes\": [{\"op\": \"input\", \"dtype\": \"f32\", \"shape\": [4], \"state\": "
+     "true, \"frozen\": true, \"out\": [\"X\"]}]}",
+     "a state is written: the input is not frozen"},
+    {"{\"mica\": \"mugraph\", \"version\": 1, \"level\": \"kernel\", \"nodes\": [{\"op\": \"input\", \"dtype\": \"f32\", \"shape\": [4], \"frozen\": "
+     "1, \"out\": [\"X\"]}]}",
+     "`frozen` should be true or false"},
+    {"{\"mica\": \"mugraph\", \"version\": 1, \"level\": \"kernel\", \"nodes\": [{\"op\": \"input\", \"dtype\": \"i32\", \"shape\": [], \"range\": "
+     "[1, 8], \"extent\": 1, \"frozen\": true, \"out\": [\"n\"]}]}",
+     "is frozen, and a run-time extent changes"},
     {WORLD "[{\"op\": \"input\", \"dtype\": \"f32\", \"shape\": [4], \"shard\": 1}]}", "nodes[0] (input): shard(1) of a tensor of 1"},
     {WORLD "[{\"op\": \"input\", \"dtype\": \"f32\", \"shape\": [5], \"shard\": 0}]}", "nodes[0] (input): dimension 0 of extent 5"},
     {WORLD "[{\"op\": \"input\", \"dtype\": \"f32\", \"shape\": [4], \"shard\": 0}, {\"op\": \"output\", \"in\": [0]}]}",
