@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_POWER = 64 };
+enum { MOST_POWER = 64, MOST_NARROW = 1000000 };
 
 struct rewrite {
   struct graph *to;
@@ -248,11 +248,23 @@ static int running_sum(struct rewrite *w, int x, int dim)
   return put(w, OP_TRANSPOSE, running_sum(w, put(w, OP_TRANSPOSE, x, -1, &a), s.n - 1), -1, &a);
 }
 
-// x / sqrt(mean(x * x) + eps) [* weight] [+ shift]
+static int cast(struct rewrite *w, int x, enum dtype t)
+{
+  for (int op = 0; op < OPS; op++)
+    if (op_rows[op].flags & CASTS && !strcmp(op_rows[op].name, dtype_name(t))) return one(w, (enum op)op, x);
+  return x;
+}
+
+// x / sqrt(mean(x * x) + eps) [* weight] [+ shift]. In the stable form the mean of squares is f32 if x is f16 or narrower: squares exceed such a
+// dtype, and their root does not.
 static int normalized(struct rewrite *w, int x, int last, double eps, int nin, const int *in)
 {
-  int mean = along(w, OP_MEAN, one(w, OP_SQUARE, x), last);
-  int r = two(w, OP_DIV, x, one(w, OP_SQRT, eps == 0 ? mean : with_number(w, OP_ADD_SCALAR, mean, eps)));
+  const struct tensor *t = &w->to->tensors[x];
+  const enum dtype narrow = t->dtype;
+  const bool widens = w->stable && !t->whole && dtype_largest(narrow) < MOST_NARROW;
+  int mean = along(w, OP_MEAN, one(w, OP_SQUARE, widens ? cast(w, x, F32) : x), last);
+  int root = one(w, OP_SQRT, eps == 0 ? mean : with_number(w, OP_ADD_SCALAR, mean, eps));
+  int r = two(w, OP_DIV, x, widens ? cast(w, root, narrow) : root);
   if (nin > 1) r = two(w, OP_MUL, r, in[1]);
   if (nin > 2) r = two(w, OP_ADD, r, in[2]);
   return r;

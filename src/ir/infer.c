@@ -62,6 +62,7 @@ static enum dtype met(const struct tensor *x, const struct tensor *y)
 static int infer_map(const struct ctx *c, struct tensor *out)
 {
   *out = (struct tensor){.dtype = arg(c, 0)->dtype, .shape = arg(c, 0)->shape};
+  if (c->row->flags & CASTS) dtype_parse(c->row->name, &out->dtype);
   if (c->n->nin == 1) return OK;
   const struct tensor *x = arg(c, 0), *y = arg(c, 1);
   if (!shape_broadcast(&x->shape, &y->shape, &out->shape)) return bad(c, ERR_SHAPE, "extents differ and neither is 1");

@@ -163,6 +163,7 @@ enum {
   NARROW = 1 << 25,        // its result is exact in bf16
   HIDES = 1 << 26,         // a composite whose second argument masks elements along dim; masked elements are 0 in the result
   CORNERS = 1 << 27,       // elementwise; for |x| <= a and |y| <= b, |f(x, y)| is largest at |x| = a, |y| = b; RISES implies it
+  CASTS = 1 << 28,         // elementwise, one argument; the dtype of the result has the name of the operator
   BY_INDEX = READS_SLICES | WRITES_SLICES,
 };
 

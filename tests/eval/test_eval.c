@@ -42,6 +42,7 @@ static double f_maximum(double x, double y) { return x > y ? x : y; }
 static double f_less(double x, double y) { return x < y; }
 static double f_less_equal(double x, double y) { return x <= y; }
 static double f_equal(double x, double y) { return !(x < y) && !(x > y); }
+static double f_same(double x, double y) { (void)y; return x; }
 static double f_floor(double x, double y) { return (void)y, floor(x); }
 static double f_whole(double x, double y) { return (void)y, x < -1 ? -1 : x >= 1 ? 1 : floor(x); }
 static double first_bits(double x, int bits)
@@ -60,6 +61,11 @@ static const struct {
   double (*f)(double x, double y);
   const char *call;
 } maps[] = {
+    {OP_TO_F32, f_same, "f32(X)"},
+    {OP_TO_F16, f_same, "f16(X)"},
+    {OP_TO_BF16, f_same, "bf16(X)"},
+    {OP_TO_F8E4M3, f_same, "f8e4m3(X)"},
+    {OP_TO_F8E5M2, f_same, "f8e5m2(X)"},
     {OP_FLOOR, f_floor, "floor(X)"},
     {OP_WHOLE, f_whole, "whole(X, -1, 1)"},
     {OP_EXP, f_exp, "exp(X)"},

@@ -48,6 +48,17 @@ awk 'FNR == NR { for (i = 1; i <= NF; i++) if ($i == "rms") a[FNR] = $(i + 1); n
   d = x - y; if (d < 0) d = -d; if (d > 1e-3 * (x + 1e-9)) { print "output " FNR ": " x " and " y; bad = 1 } } } END { exit bad }' \
   "$work/moves.f64.txt" "$work/moves.cpu.txt" || complain "moves differ"
 
+# Norms of f16: squares of inputs above 256 exceed its largest number. The mean square of a norm is 1, operator by operator too.
+cat > "$work/large.mica" <<'M'
+program large(m = 2, k = 512) {
+  X: f16[m, k]
+  return mean(square(rms_norm(X * 1000, eps=1e-6)), dim=1), mean(square(layer_norm(X * 1000)), dim=1), f16(mean(square(f32(X * 1000)), dim=1) / 1e6)
+}
+M
+"$MICA" run "$work/large.mica" --engine cpu > "$work/large.txt" 2>&1 || complain "norms of large numbers"
+[ "$(grep -cE 'mean (0[.]99|1[.]00)[0-9]*  rms (0[.]99|1[.]00)' "$work/large.txt")" = 2 ] || { cat "$work/large.txt"; complain "norms of large numbers in f16"; }
+grep -qE 'mean (0[.][89]|1[.][01])' "$work/large.txt" || { cat "$work/large.txt"; complain "casts"; }
+
 # Sequences: the text that is printed reads back as the same program.
 for p in integers moves; do
   "$MICA" show "$work/$p.mica" --json "$work/$p.json" > /dev/null && "$MICA" verify "$work/$p.mica" "$work/$p.json" > "$work/said" 2>&1
