@@ -1,4 +1,5 @@
 // Programs that run: of a report, of a saved folder, from many threads; and what a folder may hold and must not.
+// test: quick sanitized
 #include "saved.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 // Programs of a saved folder on a GPU: what program.json may say of launches and must not, and the launches in the caller's stream, on a
 // driver that has no GPU behind it (tests/cuda/fake.h): a launch copies its first buffer to its second.
+// test: quick sanitized
 #include "cuda/nccl.h"
 #include "saved.h"
 

@@ -1,5 +1,6 @@
 // Programs of several devices from the public interface: a module of whole tensors, ranks as threads and as processes, and what is refused.
 // test: timeout 300
+// test: quick sanitized
 #include "saved.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 // Kernels as CUDA C++: the examples of the documentation have the text that is printed there, and names cannot inject code. The compiled code has no
 // spilled registers, and no more integer instructions than hand-written index code. Needs no GPU; without NVRTC only texts are compared.
 // test: timeout 300
+// test: quick sanitized
 #include "tile/c_source.h"
 #include "rows.h"
 #include "sass.h"

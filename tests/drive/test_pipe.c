@@ -1,4 +1,5 @@
 // The pipeline by its public interface, and parts of it that no other test covers.
+// test: quick sanitized
 #include "folder.h"
 #include "drive/drive.h"
 #include "front/front.h"

@@ -1,5 +1,6 @@
 // The pairs of primes and the laws of their arithmetic; products of matrices against element by element; random
 // inputs and rounding to half precision.
+// test: quick sanitized
 #include "evaluate.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 // Iterations that a condition on indices hides are left out of generated loops where that changes nothing, and only there: results are
 // those of the interpreter, whatever the values behind the extent are.
+// test: quick sanitized
 #include "../graphs.h"
 #include "eval/eval.h"
 #include "rt/rt.h"

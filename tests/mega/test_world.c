@@ -1,5 +1,6 @@
 // A world of 1, 2, 4 and 8 ranks: plans are proved, threads make the tokens of one device in float64, planted mistakes of each rule between
 // ranks are found by the check that the row names, and a rank that waits for ever ends all.
+// test: quick sanitized
 #include "megas.h"
 
 #include <setjmp.h>

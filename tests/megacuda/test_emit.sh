@@ -49,8 +49,10 @@ long examples/mega/tiny_qwen3.json 4 --workers 3 --pages 5 --attention-parts 2 -
 fibers examples/mega/mlp.mega mlp
 expect 0 'relative error of logits at most [0-9.]*e-0[67]' "$work/mlp" --plain 2
 # Separate layers for the cache and for attention.
-fibers tests/mega/split_few.mega tiny_llama
-expect 0 '2 of 2 tokens agree' "$work/tiny_llama" --steps 3 --plain 2
+if [ -n "${MICA_ALL:-}" ]; then
+  fibers tests/mega/split_few.mega tiny_llama
+  expect 0 '2 of 2 tokens agree' "$work/tiny_llama" --steps 3 --plain 2
+fi
 # The last work tile of the head has fewer columns, and wider pieces; tiles of other products have four columns.
 sed 's/"vocab_size": 96/"vocab_size": 92/' tests/megacuda/even.json >"$work/ragged.json"
 under=("$MICA" mega)
@@ -71,7 +73,7 @@ few() {
   sed -E "/\"num_hidden_layers\"/s/[0-9]+/$layers/" "examples/mega/$1.json" >"$work/$1.json"
 }
 few qwen3_8b
-expect 0 'pipeline of 1[01] stages' emit "$work/qwen3_8b.json" --out "$work"
+[ -z "${MICA_ALL:-}" ] || expect 0 'pipeline of 1[01] stages' emit "$work/qwen3_8b.json" --out "$work"
 few qwen3_30b_a3b
 expect 0 'pipeline of 1[012] stages' emit "$work/qwen3_30b_a3b.json" --out "$work"
 

@@ -12,7 +12,7 @@ deadline=1500 # ms of the process
 [ -z "${MICA_ALL:-}" ] || deadline=8000
 hang=${MICA_ALL:+yes}
 hang=${hang:-no}
-quick=-O0 same examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 9 --seed 4
+long examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 9 --seed 4
 long examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 64 --seed 4
 same tests/megacuda/even.json 2 --workers 3 --context 70 --rows 8 --seed 4
 long tests/megacuda/even.json 2 --workers 3 --rows 8 --pages 17 --seed 4
@@ -34,7 +34,7 @@ planted() {
 }
 [ -z "${MICA_ALL:-}" ] || fibers tests/megacuda/even.json even --steps 2 --workers 3 --context 3 --rows 16 --seed 4 # else it is there
 differs='^plain: ([0-9]|1[0-5]) of 16 tokens agree'
-planted 'a piece of weights that is not awaited' 's/if (of == 0) wait_stage(&S.full.*$/;/' "$differs"
+[ -z "${MICA_ALL:-}" ] || planted 'a piece of weights that is not awaited' 's/if (of == 0) wait_stage(&S.full.*$/;/' "$differs"
 [ -z "${MICA_ALL:-}" ] || planted 'an operand that is packed wrongly' 's/if constexpr (W::PANEL) place_in_operand<W>(at, place);//' "$differs"
 planted 'a piece that is counted twice' 's/taken += (u32)tiles;/taken += 2 * (u32)tiles;/' '^hung: .* at [a-z_]+.* waited for a stage: saw [0-9]+, wanted [0-9]+$'
 # The plain model finds a wrong token.

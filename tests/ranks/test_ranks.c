@@ -1,4 +1,5 @@
 // The laws of ranks: each holds wherever it applies, in both directions; and programs whose operators of all ranks they move.
+// test: quick sanitized
 #include "front/front.h"
 #include "ranks/ranks.h"
 

@@ -1,4 +1,5 @@
 // Compiling, loading, checking and timing of generated code. Failures are reported as errors of the environment.
+// test: quick sanitized
 #include "front/front.h"
 #include "rt/rt.h"
 

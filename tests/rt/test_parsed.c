@@ -1,4 +1,5 @@
 // The precompiled header. The second compilation makes it, objects are the same with it, and it is not used if other users could have written it.
+// test: quick sanitized
 #include "front/front.h"
 #include "rt/rt.h"
 

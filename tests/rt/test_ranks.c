@@ -1,6 +1,7 @@
 // Ranks of a world as threads. Their results together equal the program of all ranks. Errors of the shared memory are tested: wrong names, programs
 // and ranks, and missing ranks.
 // test: timeout 300
+// test: quick sanitized
 #include "front/front.h"
 #include "rt/rt.h"
 

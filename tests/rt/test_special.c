@@ -1,4 +1,5 @@
 // The check on special inputs. Correct code passes with any order of operations; code that loses NaN or infinities fails.
+// test: quick sanitized
 #include "../graphs.h"
 #include "rt/rt.h"
 

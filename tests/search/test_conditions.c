@@ -1,4 +1,5 @@
 // Graphs that the search makes of programs with `where`: an element that is not chosen does not reach the result, even if it is NaN or infinite.
+// test: quick sanitized
 #include "examples.h"
 #include "graphs.h"
 

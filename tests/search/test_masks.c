@@ -1,5 +1,6 @@
 // Attention whose keys a mask hides: booleans of each row, of keys alone, and numbers that are added. One kernel computes scores,
 // exponentials and both products, also for rows that are hidden whole.
+// test: quick sanitized
 #include "examples.h"
 #include "graphs.h"
 

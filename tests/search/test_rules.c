@@ -1,6 +1,7 @@
 // Each pruning rule switched off, on small programs: rules.c says what is compared. The oracle (rule `expr`) up to 4
 // block operators, in one program 5; test_rules_deep.c goes to 5 and 6.
 // test: timeout 300
+// test: quick sanitized
 #include "naive.h"
 #include "examples.h"
 

@@ -1,5 +1,6 @@
 // The formal check: what it must prove, what it must never prove, and what it leaves undecided and why. Its main test
 // is in test_mutants.c: no mutant that is not equal is proved. test: timeout 300
+// test: quick sanitized
 #include "cases.h"
 #include "graphs.h"
 #include "mutate.h"
