@@ -57,7 +57,8 @@ static void of_program(json_t *list, const struct lsp_document *d, size_t byte)
   };
   attributes(list, d, byte);
   for (int i = 0; i < OPS; i++) item(list, op_rows[i].name, KIND_FUNCTION, op_rows[i].doc);
-  for (int i = 0; i < DTYPES; i++) item(list, num_rows[i].dtype, KIND_TYPE, num_rows[i].what);
+  for (int i = 0; i < DTYPES; i++) // most are operators too, as casts
+    if (!listed(list, num_rows[i].dtype)) item(list, num_rows[i].dtype, KIND_TYPE, num_rows[i].what);
   words(list, keywords, COUNT(keywords), KIND_KEYWORD);
   names(list, d);
 }

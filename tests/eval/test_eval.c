@@ -42,7 +42,11 @@ static double f_maximum(double x, double y) { return x > y ? x : y; }
 static double f_less(double x, double y) { return x < y; }
 static double f_less_equal(double x, double y) { return x <= y; }
 static double f_equal(double x, double y) { return !(x < y) && !(x > y); }
-static double f_same(double x, double y) { (void)y; return x; }
+static double f_same(double x, double y)
+{
+  (void)y;
+  return x;
+}
 static double f_floor(double x, double y) { return (void)y, floor(x); }
 static double f_whole(double x, double y) { return (void)y, x < -1 ? -1 : x >= 1 ? 1 : floor(x); }
 static double first_bits(double x, int bits)

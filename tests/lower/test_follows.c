@@ -67,8 +67,10 @@ static void every_operator(void **state)
     struct arena mem = {0};
     if (op_rows[op].rule != RULE_MAP || op == OP_WHOLE) continue; // whole numbers do not follow a product in its kernel
     if (op_rows[op].flags & NARROW) continue;                     // a part of a number says nothing of its error
-    for (size_t k = 0; k < COUNT(way); k += (size_t)thinned(3))
+    for (size_t k = 0; k < COUNT(way); k += (size_t)thinned(3)) {
+      if (op_rows[op].flags & CASTS && strstr(way[k].how, "store=1")) continue; // results of 32 bits
       held++, failed += !hold_graph(op_rows[op].name, graph(&mem, op, way[k].residual), way[k].how);
+    }
     arena_close(&mem);
   }
   if (failed) fail_msg("%d of %d kernels", failed, held);
