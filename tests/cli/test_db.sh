@@ -2,6 +2,7 @@
 # `mica db`: results go to a file and come back; of another user only searches are taken, and what they say is proved anew; nothing is
 # believed of a file that is damaged.
 # test: timeout 300
+# test: quick sanitized
 set -u
 . tests/shell.sh
 unset MICA_DB

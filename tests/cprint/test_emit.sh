@@ -1,6 +1,7 @@
 # mica tile emit --arch c and run --cpu on the command line: C that compilers accept without a warning, with and without OpenMP
 # and vectors, and that other C can call.
 # test: timeout 300
+# test: quick sanitized
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -1,5 +1,6 @@
 // Integer expressions as C++. The system's C++ compiler compiles random ones with checks for overflow. Their values must be those of ex_eval. An
 // index that needs 64 bits must be computed in 64.
+// test: quick sanitized
 #include "cuda/cu_print.h"
 #include "folder.h"
 

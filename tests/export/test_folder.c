@@ -1,5 +1,6 @@
 // Saved folders are replaced as a whole. If a save fails or is killed at any step, the older folder or the new one remains. The next save removes all
 // other files. Concurrent saves and reads see complete folders. The linker replaces the steps' system calls by functions of this file.
+// test: quick sanitized
 #include "export/folder.h"
 #include "drive/drive.h"
 #include "folder.h"

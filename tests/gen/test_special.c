@@ -1,6 +1,7 @@
 // Generated code on NaN, infinities and rows that have nothing else, against what numpy and torch make of them (special.h). The
 // cases that a constant must get right, as in softmax over a loop, are compared as the optimizer makes them: after plan_stable.
 // test: timeout 300
+// test: quick sanitized
 #include "../graphs.h"
 #include "eval/eval.h"
 #include "plan/plan.h"

@@ -1,6 +1,7 @@
 // The structures that the paper found and that ours must find, written by hand: each is equal to its program by normal forms, and in the
 // space that is searched with default options. Structure is compared, not sizes or names.
 // test: timeout 300
+// test: quick sanitized
 #include "examples.h"
 #include "graphs.h"
 
