@@ -87,13 +87,14 @@ static void let(struct printer *w, const struct tile_stmt *st)
   }
 }
 
-static void allocation(struct printer *w, int buf)
+static void allocation(struct printer *w, int stmt)
 {
+  const int buf = w->s.k->views[w->s.k->stmts[stmt].view].buf;
   const struct tile_buffer *b = &w->s.k->buffers[buf];
   const char *type = tile_types[b->type].cuda, *name = w->s.buffers[buf] = c_name(&w->s, b->name, "t");
   if (b->mem == MEM_RF) {
     c_line(&w->s, "alignas(16) %s %s[%lld];", type, name, (long long)ex_value(b->elements));
-    cu_hold(w, buf);
+    cu_hold(w, buf, stmt);
     return;
   }
   c_line(&w->s, "%s *const %s = (%s *)(%s + %lld);", type, name, type, w->shared, (long long)b->offset);
@@ -178,13 +179,14 @@ static int block(struct printer *w, int stmt)
     mark(w, st->at.line);
     switch (st->kind) {
     case STMT_LET: let(w, st); break;
-    case STMT_ALLOC: allocation(w, w->s.k->views[st->view].buf); break;
+    case STMT_ALLOC: allocation(w, i); break;
     case STMT_FOR: status = loop(w, st); break;
     case STMT_IF: status = condition(w, st); break;
     case STMT_SPEC: status = spec(w, st); break;
     case STMT_VIEW:
     case STMT_GROUP: break; // names of the IR; their indices are printed where they are used
     }
+    cu_free(w, i);
   }
   return status;
 }

@@ -5,15 +5,19 @@
 #include "cuda/cuda.h"
 #include "tile/c_source.h"
 
+struct cuda_held {
+  int buf, last; // last: the statement after which it is free, -1: at the end of its scope
+};
+
 struct printer {
   struct c_source s;
   int arch;
   bool unrolls;      // the kernel has an unrolled loop
   const char **vars; // by number in the pool: the name in C++; NULL if not declared yet
   int vars_room;
-  const char **maps;  // names of the tensor maps
-  const char *shared; // name of the dynamic shared memory
-  int *held;          // buffers in scope that wgmma reads or writes in registers
+  const char **maps;      // names of the tensor maps
+  const char *shared;     // name of the dynamic shared memory
+  struct cuda_held *held; // buffers in scope that wgmma reads or writes in registers
   int nheld, held_cap;
   struct cuda_marks *marks; // or NULL
   const char *kernel;
@@ -53,7 +57,8 @@ const char *cu_init(struct printer *w, const struct cuda_piece *q);             
 // ---- cu_atom.c ----
 void cu_var(struct printer *w, ex var, const char *name); // sets the name of a variable
 int cu_atom(struct printer *w, const struct tile_spec *s);
-void cu_unroll(struct printer *w);        // before a loop
-void cu_hold(struct printer *w, int buf); // a register buffer comes into scope
+void cu_unroll(struct printer *w);                  // before a loop
+void cu_hold(struct printer *w, int buf, int stmt); // a register buffer comes into scope at this statement
+void cu_free(struct printer *w, int stmt);          // after this statement
 
 #endif

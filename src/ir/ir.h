@@ -135,35 +135,36 @@ enum {
   IS_B = 1 << BLOCK,
   IS_T = 1 << THREAD,
   // flags of a row
-  COMMUTES = 1 << 0,       // op(x, y) = op(y, x)
-  OPAQUE = 1 << 1,         // has no algebraic laws: the verifier treats it as an unknown function
-  MEAN = 1 << 2,           // divides by the number of elements folded
-  RMS = 1 << 3,            // folds squares, takes the root of the mean at the end
-  REDUCES = 1 << 4,        // an accumulator that also reduces along dim, or a composite that does
-  RESCALES = 1 << 5,       // an accumulator that multiplies the old value by its second argument first
-  RUNNING = 1 << 6,        // an accumulator whose value may be used inside the loop
-  KEEPS_ZERO = 1 << 7,     // elementwise; the result is 0 where all arguments are 0
-  KEEPS_SIGN = 1 << 8,     // one argument; the result is positive exactly where the argument is
-  SCALES = 1 << 9,         // multiplies its argument by a constant
-  RISES = 1 << 10,         // one argument; strictly increasing on its domain
-  BRACKET = 1 << 11,       // a comparison: the result is 1 or 0, exact in every dtype
-  CHOOSES = 1 << 12,       // a composite that selects one of two values by a condition; the values broadcast and may be constants
-  INDEXES = 1 << 13,       // a composite whose result is an index
-  ENCODES = 1 << 14,       // a composite whose result is a condition with one more dimension
-  WHOLES = 1 << 15,        // a composite on whole numbers
-  ADDITIVE = 1 << 16,      // f(x + y) = f(x) + f(y); SCALES implies it
-  STAYS_APART = 1 << 17,   // collective without communication: the result stays divided between the ranks
-  JOINS_RANKS = 1 << 18,   // collective that concatenates the ranks' tensors along dim; a collective without this flag adds them
-  SCATTERS = 1 << 19,      // collective that leaves each rank its part of the result along dim
-  TAKES_PART = 1 << 20,    // each result is a part of the argument along dim
-  READS_SLICES = 1 << 21,  // reads slices of the first argument along dim; the second argument holds the indices
-  WRITES_SLICES = 1 << 22, // writes slices of the first argument along dim; the second argument holds the indices
-  SELECTS = 1 << 23,       // selects elements by value; the second result holds their indices
-  CONVERTS = 1 << 24,      // converts a number to a whole number
-  NARROW = 1 << 25,        // its result is exact in bf16
-  HIDES = 1 << 26,         // a composite whose second argument masks elements along dim; masked elements are 0 in the result
-  CORNERS = 1 << 27,       // elementwise; for |x| <= a and |y| <= b, |f(x, y)| is largest at |x| = a, |y| = b; RISES implies it
-  CASTS = 1 << 28,         // elementwise, one argument; the dtype of the result has the name of the operator
+  COMMUTES = 1 << 0,        // op(x, y) = op(y, x)
+  OPAQUE = 1 << 1,          // has no algebraic laws: the verifier treats it as an unknown function
+  MEAN = 1 << 2,            // divides by the number of elements folded
+  RMS = 1 << 3,             // folds squares, takes the root of the mean at the end
+  REDUCES = 1 << 4,         // an accumulator that also reduces along dim, or a composite that does
+  RESCALES = 1 << 5,        // an accumulator that multiplies the old value by its second argument first
+  RUNNING = 1 << 6,         // an accumulator whose value may be used inside the loop
+  KEEPS_ZERO = 1 << 7,      // elementwise; the result is 0 where all arguments are 0
+  KEEPS_SIGN = 1 << 8,      // the result is positive where all arguments are
+  SCALES = 1 << 9,          // multiplies its argument by a constant
+  RISES = 1 << 10,          // one argument; strictly increasing on its domain
+  BRACKET = 1 << 11,        // a comparison: the result is 1 or 0, exact in every dtype
+  CHOOSES = 1 << 12,        // a composite that selects one of two values by a condition; the values broadcast and may be constants
+  INDEXES = 1 << 13,        // a composite whose result is an index
+  ENCODES = 1 << 14,        // a composite whose result is a condition with one more dimension
+  WHOLES = 1 << 15,         // a composite on whole numbers
+  ADDITIVE = 1 << 16,       // f(x + y) = f(x) + f(y); SCALES implies it
+  STAYS_APART = 1 << 17,    // collective without communication: the result stays divided between the ranks
+  JOINS_RANKS = 1 << 18,    // collective that concatenates the ranks' tensors along dim; a collective without this flag adds them
+  SCATTERS = 1 << 19,       // collective that leaves each rank its part of the result along dim
+  TAKES_PART = 1 << 20,     // each result is a part of the argument along dim
+  READS_SLICES = 1 << 21,   // reads slices of the first argument along dim; the second argument holds the indices
+  WRITES_SLICES = 1 << 22,  // writes slices of the first argument along dim; the second argument holds the indices
+  SELECTS = 1 << 23,        // selects elements by value; the second result holds their indices
+  CONVERTS = 1 << 24,       // converts a number to a whole number
+  NARROW = 1 << 25,         // its result is exact in bf16
+  HIDES = 1 << 26,          // a composite whose second argument masks elements along dim; masked elements are 0 in the result
+  CORNERS = 1 << 27,        // elementwise; for |x| <= a and |y| <= b, |f(x, y)| is largest at |x| = a, |y| = b; RISES implies it
+  CASTS = 1 << 28,          // elementwise, one argument; the dtype of the result has the name of the operator
+  NEVER_NEGATIVE = 1 << 29, // the result is at least 0 where it is defined
   BY_INDEX = READS_SLICES | WRITES_SLICES,
 };
 

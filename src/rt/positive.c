@@ -1,24 +1,47 @@
-// Inputs that a program divides by, or takes the root or the logarithm of: part of a larger program may begin with the norms of rows, and one of
-// many random numbers is too close to zero for any dtype, or below it.
+// Inputs that a program divides by, or takes the root or the logarithm of. Random numbers of both signs bring the divisor close to zero, and no dtype
+// has a right result there. Part of a larger program may begin with such an input: the norms of rows, or the sums of keys of linear attention.
+#include "base/memory.h"
 #include "rt/rt.h"
 
-static bool keeps_sign(enum op op) { return op_rows[op].flags & KEEPS_SIGN || op_rows[op].rule == RULE_VIEW; }
+struct sign {
+  bool positive; // if all inputs are
+  bool by_input; // and only then: of the input asked about
+};
 
-static bool comes_from(const struct graph *g, int t, int input)
+static bool keeps_sign(const struct node *n)
 {
-  for (; t != input; t = g->nodes[g->tensors[t].node].in[0]) {
-    const struct node *n = &g->nodes[g->tensors[t].node];
-    if (n->nin != 1 || !keeps_sign(n->op)) return false;
-  }
-  return true;
+  if (n->op == OP_MUL_SCALAR) return n->a.scalar >= 0;
+  return op_rows[n->op].flags & KEEPS_SIGN || op_rows[n->op].rule == RULE_VIEW || op_rows[n->op].rule == RULE_CONCAT;
+}
+
+static struct sign sign_of(const struct node *n, const struct sign *of)
+{
+  struct sign s = {true, false};
+  if (n->op == OP_CONST) return (struct sign){n->a.scalar >= 0, false};
+  if (op_rows[n->op].flags & NEVER_NEGATIVE || (n->op == OP_MUL && n->in[0] == n->in[1])) return s;
+  if (n->sub || !keeps_sign(n)) return (struct sign){false, false};
+  for (int i = 0; i < n->nin && n->op == OP_MAXIMUM; i++)
+    if (of[n->in[i]].positive && !of[n->in[i]].by_input) return s;
+  for (int i = 0; i < n->nin; i++) s.positive &= of[n->in[i]].positive, s.by_input |= of[n->in[i]].by_input;
+  return s;
+}
+
+// The operand that must not be negative; -1: none.
+static int guarded(const struct node *n)
+{
+  if (n->op == OP_DIV) return n->in[1];
+  return n->op == OP_SQRT || n->op == OP_RSQRT || n->op == OP_LOG ? n->in[0] : -1;
 }
 
 bool wants_positive(const struct graph *g, int input)
 {
-  for (int i = 0; i < g->nnodes; i++) {
-    const struct node *n = &g->nodes[i];
-    if (n->op == OP_DIV && comes_from(g, n->in[1], input)) return true;
-    if ((n->op == OP_SQRT || n->op == OP_RSQRT || n->op == OP_LOG) && comes_from(g, n->in[0], input)) return true;
+  struct sign *of = MEM_NEWS(struct sign, g->ntensors + 1);
+  bool wants = false;
+  for (const struct node *n = g->nodes; n < g->nodes + g->nnodes && !wants; n++) {
+    const int t = guarded(n);
+    wants = t >= 0 && of[t].positive && of[t].by_input;
+    const struct sign s = n->op == OP_INPUT ? (struct sign){true, n->out == input} : sign_of(n, of);
+    for (int i = 0; i < n->nout; i++) of[n->out + i] = s;
   }
-  return false;
+  return mem_free(of), wants;
 }

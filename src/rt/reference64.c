@@ -305,9 +305,9 @@ static int compute(struct reference64 *r, const struct node *n, struct err *e)
     int64_t size = shape_size(&t->shape);
     double *x = r->value[n->out + i];
     if (r->from->in_range && !fits(x, size, dtype_largest(t->dtype))) r->overflow = true;
-    if (r->from->rounds) round_values(x, size, t->dtype);
     if (r->from->nudge && !t->whole && op_rows[n->op].rule != RULE_VIEW)
-      nudge_values(x, size, t->dtype, r->from->nudge, (uint64_t)n->out + (uint64_t)i);
+      nudge_values(x, size, t->dtype, r->from->nudge, r->from->turn + (uint64_t)n->out + (uint64_t)i);
+    if (r->from->rounds) round_values(x, size, t->dtype);
   }
   return s;
 }

@@ -150,11 +150,12 @@ bool wants_positive(const struct graph *g, int input); // whether random values 
 bool wants_mask(const struct graph *g, int input); // whether the input masks elements of rows; its random values show a triangle for odd seeds
 
 // ---- underflow.c: values rounded to their dtypes, and the effect of underflow on results ----
-enum nudge { NUDGE_NONE, NUDGE_DOWN, NUDGE_EITHER }; // no change; all towards zero; each in a random direction
+// No change; underflow towards zero; underflow in random directions; some roundings (underflow.c) in random directions.
+enum nudge { NUDGE_NONE, NUDGE_DOWN, NUDGE_EITHER, NUDGE_ROUNDING };
 struct reference64;
 struct reference64_from;
 void round_values(double *x, int64_t n, enum dtype t); // rounds each to the nearest value of the dtype
-// Moves each number by the largest error of underflow. Zero stays, and no number changes its sign.
+// Moves each number by the largest error of underflow, or by a share of itself. Zero stays, and no number changes its sign.
 void nudge_values(double *x, int64_t n, enum dtype t, enum nudge how, uint64_t seed);
 // Sets floor[t] for each output tensor t of r: the norm by which underflow alone may change it from its float64 value. Each computed value is moved
 // by half the spacing of the subnormal numbers of its dtype, and the moves propagate to the outputs. Products along a dimension multiply the smallest
@@ -176,6 +177,7 @@ struct reference64_from {
   bool in_range; // stop if a value exceeds the range of its dtype, or a product along a dimension that of fp32 for some order of its factors
   bool rounds;   // round each value to its dtype, as a program does that runs operator by operator
   enum nudge nudge;
+  uint64_t turn;  // selects the random directions
   stop_flag stop; // ends the evaluation with ERR_STOPPED in a fraction of a second; may be NULL
 };
 struct reference64 {

@@ -1,10 +1,11 @@
 // Checks results for special inputs: NaN, infinities, rows that are -inf everywhere, numbers near the end of the dtype's range, -0, and subnormal
 // numbers. Each result must be NaN, an infinity or a number, as it is in the program evaluated in float64.
 //
-// Correct code may differ where the same function in another order does: where an intermediate value leaves the range (1e30 squared), or infinities
-// meet (inf - inf). So a differing element is wrong only if six evaluations agree on it. They are: the program in float64; the program rounded to its
-// dtypes at each operator, in blocks too; the code's graph in float64; that graph in float32; with sums in which infinities of both signs give no
-// NaN; and with products in which an infinity times a sum is NaN. Two of them flush -0 and subnormal numbers to 0, which code may do too. Other
+// Correct code may differ where the same function in another order does: where an intermediate value leaves the range (1e30 squared), where infinities
+// meet (inf - inf), or where a divisor is close to zero. So a differing element is wrong only if nine evaluations agree on it. They are: the program in float64; the program rounded to its
+// dtypes at each operator, in blocks too; three times so with each value moved by some roundings in a random direction, which excludes elements that
+// amplify rounding; the code's graph in float64; that graph in float32; with sums in which infinities of both signs give no NaN; and with products in
+// which an infinity times a sum is NaN. Those with rounding and the one in float32 flush -0 and subnormal numbers to 0, which code may do too. Other
 // differing elements are not counted.
 //
 // Code may multiply factors in any order: huge * huge * tiny * tiny is an infinity, 0 or a number in fp32. If the code's graph has products along a
@@ -114,12 +115,14 @@ static void read_elements(const void *arg, int input, int64_t from, int64_t to, 
   for (int64_t i = from; i < to; i++) out[i - from] = element(d, input, i);
 }
 
-static int evaluate(struct reference64 *r, const struct graph *g, const struct buffers *b, bool rounds, stop_flag stop, struct err *e)
+// moved: 0, or the number of an evaluation with values moved by roundings.
+static int evaluate(struct reference64 *r, const struct graph *g, const struct buffers *b, bool rounds, int moved, stop_flag stop, struct err *e)
 {
   int *ins = MEM_NEWS(int, b->nin + 1);
   graph_inputs(g, ins);
   struct special_reading d = {g, b, ins, rounds};
   struct reference64_from from = {.read = read_elements, .arg = &d, .b = b, .flushed = rounds, .rounds = rounds, .stop = stop};
+  if (moved) from.nudge = NUDGE_ROUNDING, from.turn = hash_mix(0x30bed, (uint64_t)moved);
   int s = reference64_run(r, g, &from, e);
   r->from = NULL;
   mem_free(ins);
@@ -128,7 +131,7 @@ static int evaluate(struct reference64 *r, const struct graph *g, const struct b
 
 int special_reference(const struct graph *g, const struct buffers *b, stop_flag stop, struct reference64 *r, struct err *e)
 {
-  return evaluate(r, g, b, false, stop, e);
+  return evaluate(r, g, b, false, 0, stop, e);
 }
 
 // Operations of a graph, counted over all blocks and iterations.
@@ -215,7 +218,7 @@ static void compare(struct special_comparison *c)
       if (!is_right(&c->out[i], k) && ++c->differ <= MOST_DOUBTS) PUSH(&c->mem, c->doubt, c->n, c->cap) = (struct doubt){i, k};
 }
 
-enum evaluation { ROUNDED, OWN_F64, OWN_F32, OWN_MEETING, OWN_APART, OWN_RISING, OWN_FALLING, EVALUATIONS };
+enum evaluation { ROUNDED, MOVED, MOVED_AGAIN, MOVED_LAST, OWN_F64, OWN_F32, OWN_MEETING, OWN_APART, OWN_RISING, OWN_FALLING, EVALUATIONS };
 static const enum domain own_domain[EVALUATIONS] = {[OWN_F64] = DOM_F64,     [OWN_F32] = DOM_F32,       [OWN_MEETING] = DOM_MEETING,
                                                     [OWN_APART] = DOM_APART, [OWN_RISING] = DOM_RISING, [OWN_FALLING] = DOM_FALLING};
 
@@ -227,11 +230,12 @@ static int ask(struct special_comparison *c, enum evaluation which, const struct
   struct reference64 r = {0};
   struct err why = {0};
   void **out = NEWS(&mem, void *, b->nout + 1);
-  int left = 0, s = which == ROUNDED ? evaluate(&r, program, b, true, stop, &why) : interpret(&mem, own, own_domain[which], b, stop, out, &why);
+  const bool by_program = which < OWN_F64;
+  int left = 0, s = by_program ? evaluate(&r, program, b, true, (int)which, stop, &why) : interpret(&mem, own, own_domain[which], b, stop, out, &why);
   for (int i = 0; i < c->n && s == OK; i++) {
     const struct doubt d = c->doubt[i];
     const struct output *x = &c->out[d.output];
-    double other = which == ROUNDED   ? r.value[x->tensor][d.at]
+    double other = by_program         ? r.value[x->tensor][d.at]
                    : which == OWN_F32 ? (double)((float *)out[d.output])[d.at]
                                       : ((double *)out[d.output])[d.at];
     if (same(other, x->want[d.at], x->usual, AGREE * x->off)) c->doubt[left++] = d;

@@ -3,12 +3,16 @@
 // twice more in float64 with every computed value moved by that error: once all towards zero, as when many terms of a sum become 0, and once each in
 // a random direction, as rounding does. The moves propagate to later values. The first evaluation multiplies along a dimension from the smallest
 // factor on, since a partial product may underflow where the product does not.
+//
+// Checks of single elements move values by some roundings of their dtypes instead (NUDGE_ROUNDING). An element that changes by much then is a small
+// difference of large numbers, or divided by one.
 #include "base/memory.h"
 #include "rt/rt.h"
 
 #include <math.h>
 
 enum { PIECE = 1 << 16 };
+static const double ROUNDINGS = 4; // each half a unit in the last place
 
 struct underflow_values {
   double *x;
@@ -38,11 +42,12 @@ static void nudge_piece(void *arg, int piece, int worker)
   (void)worker;
   const struct underflow_values *v = arg;
   struct rng r = {hash_mix(v->seed, (uint64_t)piece)};
+  const double unit = ldexp(1, -1 - num_rows[v->t].mantissa);
   int64_t from = (int64_t)piece * PIECE, to = MIN(from + PIECE, v->n);
   for (int64_t i = from; i < to; i++) {
-    double x = v->x[i], by = dtype_underflow(v->t);
-    bool up = v->how == NUDGE_EITHER && rng_below(&r, 2);
-    if (x != 0) v->x[i] = copysign(fmax(0, up ? fabs(x) + by : fabs(x) - by), x);
+    const double x = v->x[i], by = v->how == NUDGE_ROUNDING ? ROUNDINGS * fabs(x) * unit : dtype_underflow(v->t);
+    const bool up = v->how != NUDGE_DOWN && rng_below(&r, 2);
+    if (x != 0 && isfinite(x)) v->x[i] = copysign(fmax(0, up ? fabs(x) + by : fabs(x) - by), x);
   }
 }
 

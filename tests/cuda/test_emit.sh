@@ -22,6 +22,11 @@ grep -q 'choose one by --kernel' "$folder/said" || fail "words about several ker
 # A word is half a number of 64 bits.
 "$MICA" tile emit tests/cuda/text/words_of_64_bits.tile >"$folder/words.cu" || fail "emit of numbers of 64 bits"
 tr -d '\n' <"$folder/words.cu" | grep -q 'st.shared::cluster.v2.b32.*"r"(mica_as<u32>(x\[0\])), "r"((&mica_as<u32>(x\[0\]))\[1\])' || fail "two equal words"
+# Registers of wgmma are held until the wait that follows their last use, not to the end of the kernel.
+"$MICA" search examples/g_mlp20.mica --target sm_90a --no-db --top 1 --out "$folder/mlp" >/dev/null || fail "search"
+"$MICA" lower "$folder"/mlp/part1_01.mica --out "$folder/mlp" >/dev/null || fail "lower"
+products=$(grep -c '<- MatMul<wgmma' "$folder"/mlp/g_mlp20_1.cu) held=$(grep -c '  mica_hold(' "$folder"/mlp/g_mlp20_1.cu)
+[ "$products" = 20 ] && [ "$held" -ge 40 ] && [ "$held" -le 120 ] || fail "$products products hold $held times"
 
 "$MICA" tile emit kernels/copy.tile --cubin "$folder/copy.cubin" >"$folder/out" 2>"$folder/said"
 status=$?

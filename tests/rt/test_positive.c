@@ -15,6 +15,13 @@ static const struct {
     {"program normed() {\n X: f16[64, 1024]\n return rms_norm(X)\n}\n", {false}},
     {"program soft() {\n X: f16[64, 1024]\n return softmax(X, dim=1)\n}\n", {false}},
     {"program parts() {\n N: f16[4, 512, 512]\n D: f16[4, 512, 512]\n return sum(N, dim=0) / sum(D, dim=0)\n}\n", {false, true}},
+    // a divisor is positive only if all that it is computed from is
+    {"program keys() {\n Q: f16[64, 32]\n A: f16[32, 16]\n D: f16[1, 32]\n q = relu(Q) + exp(Q)\n"
+     " return matmul(q, A) / matmul(q, transpose(D))\n}\n",
+     {false, false, true}},
+    {"program weighted() {\n X: f16[64, 32]\n W: f16[32, 16]\n D: f16[32, 16]\n return matmul(X, W) / matmul(X, D)\n}\n", {true, false, true}},
+    {"program unit() {\n X: f16[64, 1024]\n return X / sqrt(sum(X * X, dim=1))\n}\n", {false}},
+    {"program bounded() {\n X: f16[64, 64]\n D: f16[64, 64]\n return X / (maximum(D, 0.5) + abs(D))\n}\n", {false, false}},
     // in range only where the numerator shrinks by more than the denominator
     {"program steep() {\n Q: f16[64, 64]\n D: f16[64, 1]\n return exp(Q / D * 8.0)\n}\n", {false, true}},
 };

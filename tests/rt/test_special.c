@@ -103,6 +103,24 @@ static void any_order_of_factors_passes(void **state)
   }
 }
 
+// Roundings decide the result where a divisor is close to zero.
+static void small_divisors_pass(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct module *m;
+  struct special_answer a;
+  struct graph *g = expanded(&mem, "program p { X: f32[40, 24]\n return 1 / (sum(X + 4096, dim=1) - 98304) }");
+  if (module_build(ROWS("0", "r += x[24 * i + 23 - j] + 4096; (void)a;", "y[i] = 1 / (r - 98304);"), "p", &m, &e)) fail_msg("%s", e.text);
+  for (uint64_t seed = 1; seed <= 32 * SEEDS; seed++) {
+    if (check_special(m, g, g, seed, NULL, &a, &e)) fail_msg("seed %d: %s", (int)seed, e.text);
+    assert_true(a.held > a.all / 4);
+  }
+  module_close(m);
+  arena_close(&mem);
+}
+
 static const struct {
   const char *program, *code;
 } planted[] = {
@@ -173,6 +191,7 @@ static void says_how_much_it_held(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(right_code_passes), cmocka_unit_test(any_order_of_factors_passes),
-                                     cmocka_unit_test(lost_values_are_found), cmocka_unit_test(says_how_much_it_held)};
+                                     cmocka_unit_test(small_divisors_pass), cmocka_unit_test(lost_values_are_found),
+                                     cmocka_unit_test(says_how_much_it_held)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
