@@ -71,7 +71,7 @@ static void statement(struct text *t, const char *s)
 {
   const char *arrow = strstr(s, " <- "), *op = arrow ? arrow + 4 : s;
   size_t name = strcspn(op, "#("), by = op[name] == '#' ? strcspn(op + name, "(") : 0;
-  const char *colon = arrow ? memchr(s, ':', (size_t)(arrow - s)) : NULL;
+  const char *colon = arrow && s[strcspn(s, ":[. ")] == ':' ? strchr(s, ':') : NULL; // after a name, not in a reshaped view
   if ((!arrow && strncmp(s, "Sync<", 5) != 0) || strstr(s, "<<<")) {
     str_add(t->out, "%*s%s\n", 2 * t->indent, "", s);
     return;

@@ -15,20 +15,26 @@ static int64_t step_of(const struct mma_plan *p, const struct kern_sum *b)
   return b->stride[p->n->nletters + p->n->block->ngrid + norm_only_loop(p->n->block)];
 }
 
-// The step of a bound from one row to the next, for blocks that have pieces of all rows. False: rows are not one walk.
-static bool row_step(const struct mma_plan *p, const struct kern_sum *b, int64_t *step)
+struct mma_row_step {
+  int64_t step, each; // of a bound, from `each` rows to the next
+};
+
+// For blocks that have pieces of all rows. False: rows are not one walk.
+static bool row_step(const struct mma_plan *p, const struct kern_sum *b, struct mma_row_step *out)
 {
   struct lower_walk w;
   space_walk(&p->rows, p->n->extent, b->stride, 1, 1, &w);
-  *step = w.n ? w.stride[0] : 0;
-  return p->cut && w.n <= 1;
+  const bool pairs = w.n == 2 && !w.stride[1];
+  *out = (struct mma_row_step){w.n ? w.stride[0] : 0, pairs ? w.extent[1] : 1};
+  return p->cut && (w.n <= 1 || pairs);
 }
 
 // The most or the least that letters add to a bound, without the letters of rows in pieces.
 static int64_t tile_part(const struct mma_plan *p, const struct kern_sum *b, bool most)
 {
-  int64_t r = b->constant, step;
-  bool pieces = row_step(p, b, &step);
+  int64_t r = b->constant;
+  struct mma_row_step row;
+  bool pieces = row_step(p, b, &row);
   for (int l = 0; l < p->n->nletters; l++) {
     int64_t far = b->stride[l] * (p->n->extent[l] - 1);
     if (!(pieces && p->row_letters >> l & 1)) r += most ? MAX(0, far) : MIN(0, far);
@@ -57,12 +63,13 @@ static const char *rest(struct mma_kernel *k, const struct kern_sum *b, bool mos
 {
   const struct mma_plan *p = k->p;
   const char *rows = "";
-  int64_t step;
-  if (row_step(p, b, &step) && step) {
-    const char *row = most == (step > 0) ? arena_printf(k->mem, "%lld", (long long)p->cut - 1) : "0";
-    rows = arena_printf(k->mem, "(%s) * %lld", mma_cut_row(p, row, true), (long long)llabs(step));
+  struct mma_row_step row;
+  if (row_step(p, b, &row) && row.step) {
+    const char *at = mma_cut_row(p, most == (row.step > 0) ? arena_printf(k->mem, "%lld", (long long)p->cut - 1) : "0", true);
+    const char *each = row.each > 1 ? arena_printf(k->mem, " / %lld", (long long)row.each) : "";
+    rows = arena_printf(k->mem, "(%s)%s * %lld", at, each, (long long)llabs(row.step));
   }
-  return sum_text(k, b, tile_part(p, b, most), 0, rows, step < 0);
+  return sum_text(k, b, tile_part(p, b, most), 0, rows, row.step < 0);
 }
 
 // ---- bounds that load numbers: each row's first and last unmasked element ----
@@ -233,11 +240,12 @@ static int64_t iterations_at(const struct mma_plan *p, const int64_t *grid, int6
   int64_t from = 0, to = p->iterations, whole_from = 0, whole_to = p->iterations;
   for (int i = 0; i < p->hidden.nbounds; i++) {
     const struct kern_sum *b = &p->hidden.bound[i];
-    int64_t most = tile_part(p, b, true), least = tile_part(p, b, false), step = step_of(p, b), row;
+    int64_t most = tile_part(p, b, true), least = tile_part(p, b, false), step = step_of(p, b);
+    struct mma_row_step row;
     for (int g = 0; g < p->n->block->ngrid; g++) most += b->stride[p->n->nletters + g] * grid[g], least += b->stride[p->n->nletters + g] * grid[g];
     if (row_step(p, b, &row)) {
-      int64_t first = grid[0] * p->cut, last = MIN(first + p->cut, p->nrows) - 1;
-      most += row * (row > 0 ? last : first), least += row * (row > 0 ? first : last);
+      int64_t first = grid[0] * p->cut / row.each, last = (MIN((grid[0] + 1) * p->cut, p->nrows) - 1) / row.each;
+      most += row.step * (row.step > 0 ? last : first), least += row.step * (row.step > 0 ? first : last);
     }
     if (step > 0) from = MAX(from, -floor_div(most, step)), whole_from = MAX(whole_from, -floor_div(least, step));
     if (step < 0) to = MIN(to, floor_div(most, -step) + 1), whole_to = MIN(whole_to, floor_div(least, -step) + 1);

@@ -9,14 +9,15 @@ static bool add_dim(struct box *b, int64_t extent, int64_t stride, int64_t box, 
   return true;
 }
 
-// Rows in pieces are one dimension, which the first axis walks.
+// Rows in pieces are one dimension, which the first axis walks. A faster one may follow, of which each piece has a whole number.
 static bool add_rows(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct lower_space *l)
 {
   struct lower_walk rows;
   space_walk(l, p->n->extent, a->stride, 1, 1, &rows);
-  if (rows.n != 1 || !add_dim(b, p->nrows, rows.stride[0], p->cut, false)) return false;
+  const int64_t fast = rows.n == 2 ? rows.extent[1] : 1;
+  if (rows.n < 1 || rows.n > 2 || p->cut % fast || !add_dim(b, p->nrows / fast, rows.stride[0], p->cut / fast, false)) return false;
   b->dim[b->ndims - 1].rows = true;
-  return true;
+  return rows.n == 1 || add_dim(b, fast, rows.stride[1], fast, false);
 }
 
 // Adds the letters of a list, slowest first. A padded extent is one dimension of its true length, so that TMA fills the rest of the box with zeros
@@ -125,6 +126,11 @@ static void sort(struct box *b)
     for (; at > 0 && b->dim[at - 1].stride < x.stride; at--) b->dim[at] = b->dim[at - 1];
     b->dim[at] = x;
   }
+  for (int i = 1; i < b->ndims; i++) // rows in pieces come before a dimension of rows that is faster
+    for (int k = i; k > 0 && b->dim[k].rows && b->dim[k - 1].box > 1; k--) {
+      const struct box_dim x = b->dim[k];
+      b->dim[k] = b->dim[k - 1], b->dim[k - 1] = x;
+    }
 }
 
 // Whether the tile's rows are in the order of the box.
@@ -143,7 +149,7 @@ bool box_of(struct mma_plan *p, const struct plan_access *a, const struct lower_
   if (!add_letters(p, out, a, cols, true) || out->ndims != 1 || out->dim[0].stride != 1)
     return mma_refuse(p, "an operand's columns are not together in memory");
   if (cut && !add_rows(p, out, a, rows)) return mma_refuse(p, "rows of an operand are not together in memory");
-  if ((!cut && !add_letters(p, out, a, rows, false)) || !rows_in_order(p, a, rows) || !add_axes(p, out, a))
+  if ((!cut && !add_letters(p, out, a, rows, false)) || (!cut && !rows_in_order(p, a, rows)) || !add_axes(p, out, a))
     return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
   if (!add_offset(out, a->offset)) return mma_refuse(p, "an operand begins within its buffer");
   sort(out);

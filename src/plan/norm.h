@@ -68,6 +68,7 @@ struct norm {
     int letter, axis;
     int64_t all;
   } clipped;
+  uint32_t fast; // letters of rows that vary fastest in a piece of rows, whatever their strides in memory (retile.c)
   int64_t step[MAX_LOOPS][MAX_LETTERS];
   const struct passes *passes; // results of the passes (passes.h)
 };

@@ -13,8 +13,8 @@ struct norm_retile { // rows, loop step and columns of a block, multiples of 16;
 // Returns a copy of n in mem with these tiles and its analyses (passes). *rows: rows of a block if the last block has fewer, else 0.
 // even: all blocks must have the same size. On failure: NULL, with the reason in why.
 const struct norm *norm_cut(struct arena *mem, const struct norm *n, struct norm_retile to, bool even, int64_t *rows, char why[160]);
-// Sorts the letters by descending stride in the first tensor that has all of them, so that adjacent ones can form one dimension there.
-// Returns their number.
+// Sorts the letters by descending stride in the first tensor that has all of them, so that adjacent ones can form one dimension there. The letters
+// `fast` of n come last. Returns their number.
 int norm_in_order(const struct norm *n, uint32_t letters, int8_t out[MAX_LETTERS]);
 struct plan_access *norm_access(const struct norm *n, int i); // iterators, then savers
 // The letter whose elements continue, in each tensor, from one block along a grid axis to the next, or from one iteration to the next (axis:
