@@ -5,7 +5,7 @@
 // meet (inf - inf), or where a divisor is close to zero. So a differing element is wrong only if nine evaluations agree on it. They are: the program in float64; the program rounded to its
 // dtypes at each operator, in blocks too; three times so with each value moved by some roundings in a random direction, which excludes elements that
 // amplify rounding; the code's graph in float64; that graph in float32; with sums in which infinities of both signs give no NaN; and with products in
-// which an infinity times a sum is NaN. Those with rounding and the one in float32 flush -0 and subnormal numbers to 0, which code may do too. Other
+// which an infinity times a sum is NaN. The rounded ones and the one in float32 flush -0 and subnormal numbers to 0, which code may do too. Other
 // differing elements are not counted.
 //
 // Code may multiply factors in any order: huge * huge * tiny * tiny is an infinity, 0 or a number in fp32. If the code's graph has products along a
