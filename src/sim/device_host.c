@@ -14,6 +14,8 @@
 
 enum { ALIGN = 256, SHRINKS = 8 }; // alignment of GPU memory; how often the inputs are scaled down at most
 
+static const double MOST_OFF = 8;     // an element's error, of the bound
+static const double ROUNDING = 0.5;   // of a tolerance: what rounding may take
 static const double ABOVE_ZERO = 0.1; // least value of positive inputs, so that quotients by them stay moderate; they are also scaled down by less
 
 // ---- memory ----
@@ -160,7 +162,7 @@ static int refer(struct device_host *h, const struct graph *program, struct err 
     h->g = plain;
   }
   struct reference64_from from = {.read = read_input, .arg = h, .in_range = true, .stop = h->stop};
-  h->scale = 1;
+  h->scale = h->o->most > 0 ? h->o->most : 1;
   for (int i = 0; i <= SHRINKS; i++, h->scale /= 4) {
     fill(h);
     reference64_close(&h->reference);
@@ -294,7 +296,7 @@ static void compare(const struct device_host *h, const struct launch_arg *a, con
     double got = element(h, a, place_of(h, a->tensor, x)), off = fabs(got - want[x]);
     if (isnan(off)) off = INFINITY;
     difference += off * off;
-    if (off > 0 && !(off <= 8 * r->bound * (fabs(want[x]) + typical))) r->wrong++;
+    if (off > 0 && !(off <= MOST_OFF * r->bound * (fabs(want[x]) + typical))) r->wrong++;
     if (off > furthest) furthest = off, r->worst = x, r->got = got, r->want = want[x];
   }
   r->relative = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
@@ -345,6 +347,35 @@ int device_host_compare(const struct device_host *h, int i, int most, struct dev
     compare(h, a, want, floor[tensor], r);
   }
   return n;
+}
+
+static double bound_of(const struct device_host *h, int tensor) { return num_rows[h->dtype ? h->dtype[tensor] : h->g->tensors[tensor].dtype].kernel; }
+
+static bool is_apart(const double *x, const double *want, int64_t n, double bound)
+{
+  double norm = 0, difference = 0;
+  for (int64_t i = 0; i < n; i++) norm += want[i] * want[i], difference += (x[i] - want[i]) * (x[i] - want[i]);
+  const double typical = sqrt(norm / (double)MAX(n, 1));
+  bool apart = !(sqrt(difference) <= bound * sqrt(norm));
+  for (int64_t i = 0; i < n && !apart; i++) apart = !(fabs(x[i] - want[i]) <= MOST_OFF * bound * (fabs(want[i]) + typical));
+  return apart;
+}
+
+bool device_host_rounding_counts(const struct device_host *h)
+{
+  struct reference64_from from = {.read = read_input, .arg = h, .rounds = true, .stop = h->stop};
+  struct reference64 rounded = {0};
+  struct err e = {0};
+  const int n = graph_outputs(h->g, NULL);
+  int *outs = NEWS(h->mem, int, n + 1);
+  graph_outputs(h->g, outs);
+  bool counts = false;
+  if (reference64_run(&rounded, h->g, &from, &e) == OK)
+    for (int i = 0; i < n && !counts; i++)
+      counts =
+          is_apart(rounded.value[outs[i]], h->reference.value[outs[i]], shape_size(&h->g->tensors[outs[i]].shape), ROUNDING * bound_of(h, outs[i]));
+  reference64_close(&rounded);
+  return counts;
 }
 
 void device_answer_text(const struct device_answer *a, struct str *out)

@@ -40,10 +40,11 @@ struct device_host_opts {
   const enum dtype *dtype;      // by tensor of the kernel graph: the dtype that gives its tolerance; NULL: its own
   const struct buffers *inputs; // row-major values of `program`'s inputs; the reference is then not evaluated. NULL: random ones
   uint64_t seed;
+  double most;    // largest factor of random values; 0: 1
   stop_flag stop; // stops the evaluation of the reference; or NULL
 };
-// Sets up memory, inputs and the reference. Inputs are normal, times the largest of 1, 1/4, 1/16, .. that keeps the reference in the range of its
-// dtypes. Must be closed after an error too.
+// Sets up memory, inputs and the reference. Inputs are normal, times the largest of `most`, most/4, most/16, .. that keeps the reference in the range
+// of its dtypes. Must be closed after an error too.
 int device_host_open(struct device_host *h, struct arena *mem, const struct device_program *d, const struct device_host_opts *o, struct err *e);
 void device_host_close(struct device_host *h);
 // Runs launch number i; earlier ones must have run. The report is empty for products. Buffers that the launch writes and
@@ -53,6 +54,8 @@ int device_host_launch(struct device_host *h, int i, struct sim_report *r, stop_
 bool device_host_output(const struct device_host *h, int i, void *out);
 // Compares at most `most` results of launch i for which the reference has values. Returns their number.
 int device_host_compare(const struct device_host *h, int i, int most, struct device_answer *out);
+// Whether rounding alone, of each value to its dtype, moves the reference by half of a tolerance or more.
+bool device_host_rounding_counts(const struct device_host *h);
 bool device_host_counters_zero(const struct device_host *h);             // every launch must leave its counters at zero
 void device_answer_text(const struct device_answer *a, struct str *out); // a line
 

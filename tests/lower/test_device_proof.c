@@ -122,6 +122,29 @@ static void readers_of_results_are_run_on_special_inputs(void **state)
   }
 }
 
+// Where exponentials amplify the rounding of scores, inputs are scaled down until rounding cannot be taken for a mistake.
+static void amplified_rounding_is_no_mistake(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct target t;
+  struct err e = {0};
+  struct lower_plan p;
+  const struct graph *g = graph_of(&mem, "graph g {\n Q: f16[512, 64]\n T: f16[512, 1]\n K: f16[256, 64]\n V: f16[256, 64]\n"
+                                         " O = block(x=8) {\n q = iter(Q, imap={x:0})\n t = iter(T, imap={x:0})\n k = iter(K)\n v = iter(V)\n"
+                                         " s = matmul(q / t, transpose(k))\n e = exp(s - max(s, dim=1))\n"
+                                         " save(matmul(e, v) / sum(e, dim=1), omap={x:0})\n }\n return O\n}\n");
+  if (target_open("sm_90a", 0, true, &t, &e) || lower_plan(&mem, g, &t, &(struct lower_opts){0}, &p, &e)) fail_msg("%s", e.text);
+  assert_true(p.nunits == 1 && p.unit[0].nchoices);
+  for (uint64_t seed = 1; seed <= 4; seed++) {
+    struct device_proof proof;
+    const char *why = "";
+    if (device_prove(&mem, &p, &p.unit[0].choice[0], -1, seed, NULL, &proof, &why, &e)) fail_msg("seed %d: %s%s", (int)seed, why, e.text);
+    assert_int_equal(proof.run, 1);
+  }
+  arena_close(&mem);
+}
+
 // Neither right nor wrong.
 static void a_stop_ends_it(void **state)
 {
@@ -145,6 +168,7 @@ static void a_stop_ends_it(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_are_right_on_special_inputs), cmocka_unit_test(infinities_may_meet_elsewhere),
-                                     cmocka_unit_test(readers_of_results_are_run_on_special_inputs), cmocka_unit_test(a_stop_ends_it)};
+                                     cmocka_unit_test(readers_of_results_are_run_on_special_inputs),
+                                     cmocka_unit_test(amplified_rounding_is_no_mistake), cmocka_unit_test(a_stop_ends_it)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
