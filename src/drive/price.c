@@ -40,6 +40,31 @@ double price_graph(const struct pricing *by, const struct graph *g, double model
   return seconds;
 }
 
+static bool is_kernel(const struct node *n)
+{
+  const enum rule r = op_rows[n->op].rule;
+  return n->sub || (r != RULE_IO && r != RULE_CONST && r != RULE_INDEX && r != RULE_VIEW);
+}
+
+// Kernels are lowered as they are, without the maxima that a stable form adds: what is refused then is refused with them.
+static void refuse(void *arg, const struct graph *g, bool *refused)
+{
+  const struct pricing *by = arg;
+  const struct lower_opts o = {.dependent = true, .memo = by->memo};
+  struct arena mem = {0};
+  struct lower_plan p;
+  struct err e = {0};
+  struct graph *own = graph_copy(&mem, g);
+  if (!own->name) own->name = "program";
+  if (lower_plan(&mem, own, by->target, &o, &p, &e) == OK)
+    for (int i = 0; i < p.nunits; i++) {
+      int at = 0;
+      for (int k = 0; k < p.unit[i].first; k++) at += is_kernel(&p.g->nodes[k]);
+      refused[at] |= !p.unit[i].nchoices;
+    }
+  arena_close(&mem);
+}
+
 struct pricing price_open(struct arena *mem, const struct target *target, const struct graph *part)
 {
   struct pricing by = {.target = target, .memo = lower_memo_new(mem)};
@@ -52,4 +77,8 @@ struct pricing price_open(struct arena *mem, const struct target *target, const 
 
 static double price(void *arg, const struct graph *g, double model) { return price_graph(arg, g, model); }
 
-struct pricer pricing_pricer(struct pricing *by) { return (struct pricer){by, by->target->kind == TARGET_GPU, price}; }
+struct pricer pricing_pricer(struct pricing *by)
+{
+  const bool gpu = by->target->kind == TARGET_GPU;
+  return (struct pricer){by, gpu, price, gpu ? refuse : NULL};
+}

@@ -130,8 +130,8 @@ static bool ready(const struct plan *p, const bool *done, int i)
   return true;
 }
 
-// Sorts the kernels so that each reads results of earlier kernels only. False: they depend on each other.
-static bool in_order(const struct plan *p, int *order)
+// Each kernel reads results of earlier kernels only.
+bool plan_order(const struct plan *p, int *order)
 {
   bool done[MAX_CHAIN] = {false};
   for (int count = 0; count < p->n; count++) {
@@ -146,7 +146,7 @@ static bool in_order(const struct plan *p, int *order)
 static int add_kernels(struct joiner *j, const struct plan *p)
 {
   int order[MAX_CHAIN], status = OK;
-  if (!in_order(p, order)) return NO;
+  if (!plan_order(p, order)) return NO;
   for (int i = 0; i < p->n && status == OK; i++) {
     const struct option *x = p->k[order[i]];
     status = x->table < 0 ? add_library(j, x) : add_block(j, p, x);
@@ -206,7 +206,7 @@ void plan_text(const struct planner *pl, const struct plan *p, char *text, size_
   int order[MAX_CHAIN];
   size_t at = 0;
   *text = 0;
-  for (int i = 0; i < p->n && in_order(p, order); i++) {
+  for (int i = 0; i < p->n && plan_order(p, order); i++) {
     const struct option *x = p->k[order[i]];
     if (!x->kernels) continue;
     at = say(text, n, at, "%s", at ? " | " : "");

@@ -67,7 +67,8 @@ static bool unpack_one(void *arg, int i, struct bytes *in, bool *whole)
 // Fills the options of all waiting sets; each set is filled by one thread.
 static void fill(struct search *se)
 {
-  units_run(se->pl->units, &(struct batch){UNIT_OPTIONS, se->filled, se->nsets - se->filled, true, se, fill_one, pack_one, unpack_one});
+  const int stage = se->pl->round ? UNIT_OPTIONS_AGAIN + se->pl->round - 1 : UNIT_OPTIONS;
+  units_run(se->pl->units, &(struct batch){stage, se->filled, se->nsets - se->filled, true, se, fill_one, pack_one, unpack_one});
   for (; se->filled < se->nsets; se->filled++) {
     const struct options *x = se->sets[se->filled];
     se->pl->stats->graphs += x->graphs, se->pl->stats->pruned[PRUNE_MEMORY] += x->too_large;
@@ -146,17 +147,10 @@ static bool in(const int *list, int n, int x)
   return false;
 }
 
-// A hash of the tensors that a kernel reads and makes, and of whether it is a library operator; independent of how it computes them.
-static uint64_t kind_of(const struct option *x)
-{
-  uint64_t h = hash_mix((uint64_t)x->node, hash_bytes(x->make, sizeof(int) * (size_t)x->nmake, 0));
-  return hash_mix(h, hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, 1));
-}
-
 // A hash of the kernel's kind and of its schedule.
 static uint64_t family_of(const struct planner *pl, const struct option *x)
 {
-  uint64_t h = kind_of(x);
+  uint64_t h = option_kind(x);
   return x->table < 0 ? h : hash_mix(h, hash_bytes(&pl->tables[x->table].sch, sizeof(struct search_schedule), 2));
 }
 
@@ -201,7 +195,7 @@ static void extend(struct search *se, const struct unfinished *s, const struct o
   if (x->split >= 0) t.split = x->split, t.parts = x->parts;
   t.p.k[t.p.n++] = x;
   t.p.cost += x->cost + 1e-12 * x->p.ops, t.p.structure = hash_mix(t.p.structure, x->structure);
-  t.p.kind = hash_mix(t.p.kind, kind_of(x)), t.p.family = hash_mix(t.p.family, family_of(pl, x));
+  t.p.kind = hash_mix(t.p.kind, option_kind(x)), t.p.family = hash_mix(t.p.family, family_of(pl, x));
   struct least l = bound_of(se, t.need, t.nneed, t.split, t.parts);
   if (t.kernels + l.chain > pl->o->max_kernel_ops) {
     pl->stats->pruned[PRUNE_SIZE]++;

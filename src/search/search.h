@@ -52,6 +52,8 @@ struct pricer {
   void *arg;
   bool ranks;                                                            // a more accurate model than the search's: more graphs are priced
   double (*price)(void *arg, const struct graph *kernels, double model); // seconds; infinite: it cannot be lowered
+  // Sets refused[i] if no kernel can be made of the i-th operator of the graph that is no view, constant, index, input or output. May be NULL.
+  void (*refuse)(void *arg, const struct graph *kernels, bool *refused);
 };
 
 struct search_opts {

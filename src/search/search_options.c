@@ -78,6 +78,20 @@ uint64_t option_structure(const struct table *t, const struct pick *p)
   return h;
 }
 
+uint64_t option_kind(const struct option *x)
+{
+  uint64_t h = hash_mix((uint64_t)x->node, hash_bytes(x->make, sizeof(int) * (size_t)x->nmake, 0));
+  return hash_mix(h, hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, 1));
+}
+
+bool option_refused(const struct planner *pl, const struct option *x)
+{
+  const uint64_t kind = pl->nrefused ? option_kind(x) : 0;
+  for (int i = 0; i < pl->nrefused; i++)
+    if (pl->refused[i] == kind) return true;
+  return false;
+}
+
 static void add_need(const struct planner *pl, struct option *x, int leaf)
 {
   int d = canonical_device(pl, leaf), i = 0;
@@ -164,7 +178,7 @@ static bool take_pick(void *arg, const struct pick *p)
   if (g->pl->few && ++g->taken > g->pl->few) return false;
   x->split = g->to->split, x->parts = g->to->parts;
   g->to->graphs++;
-  if (!option_reads(g->pl, x, p, &reads)) return true;
+  if (!option_reads(g->pl, x, p, &reads) || option_refused(g->pl, x)) return true;
   work_of(&g->pl->tables[g->table], p, x->root, x->nmake, &g->works);
   size_option(g, p, reads);
   return true;

@@ -297,8 +297,8 @@ struct bytes { // input of a reader; invalid bytes read as 0
   bool bad;
 };
 // Units first to first + n - 1 of one stage. A unit is made at once, or continued several times until it is complete. Stages: a schedule over inputs;
-// a schedule with one axis, for partial sums of cuts; a schedule over inputs and cuts; a set of device tensors; a plan.
-enum { UNIT_INPUTS, UNIT_PARTS, UNIT_CUTS, UNIT_OPTIONS, UNIT_PLAN };
+// a schedule with one axis, for partial sums of cuts; a schedule over inputs and cuts; a set of device tensors; a plan; sets of later rounds.
+enum { UNIT_INPUTS, UNIT_PARTS, UNIT_CUTS, UNIT_OPTIONS, UNIT_PLAN, UNIT_OPTIONS_AGAIN };
 struct batch {
   int stage, first, n;
   bool kept; // whether its units are stored
@@ -508,6 +508,9 @@ struct planner {
   int few;       // graphs taken of a schedule at a time in the early pass; 0: all
   bool complete; // whether no limit on graphs was reached
   bool all_sets; // whether no limit on sets of tensors that one kernel makes was reached
+  int round;     // how often plans were made anew without kinds of kernels that no scheme takes: nrefused of them
+  int nrefused, refused_cap;
+  uint64_t *refused;
 };
 struct options {
   int nmake, make[MAX_ROOTS];
@@ -532,6 +535,8 @@ bool options_step(const struct planner *pl, struct options *to); // processes on
 // reads parts of two classes, or parts of a class while x stores parts of another.
 bool option_reads(const struct planner *pl, struct option *x, const struct pick *p, int *reads);
 uint64_t option_structure(const struct table *t, const struct pick *p);
+uint64_t option_kind(const struct option *x); // hash of the tensors that it reads and makes, and of a library operator, but not of how it computes
+bool option_refused(const struct planner *pl, const struct option *x);         // is its kind among those that no scheme takes?
 uint64_t option_needs(const struct option *x);
 bool option_library(const struct planner *pl, const struct options *to, struct option *x); // false: there is none
 int canonical_device(const struct planner *pl, int d); // the representative of all device tensors of one program tensor
@@ -595,6 +600,7 @@ int plans_spread(struct planner *pl, const struct plan *plan, int n, struct plan
 // ---- assemble.c: plans as kernel graphs -----------------------------------------------------------------------------
 
 int assemble(struct arena *mem, const struct planner *pl, const struct plan *p, struct graph **out, struct err *e);
+bool plan_order(const struct plan *p, int *order); // kernels in their order in the graph; false: they depend on each other
 void plan_text(const struct planner *pl, const struct plan *p, char *text, size_t n);
 
 // ---- conditions.c ---------------------------------------------------------------------------------------------------

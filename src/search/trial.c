@@ -10,7 +10,8 @@
 
 // WIDER: prices choose among this many times as many plans as the list has. RESIZED: number of plans tried with other sizes. SIZES: other sizes in
 // total; the last plan may exceed it.
-enum { WIDER = 4, RESIZED = 12, SIZES = 64 };
+// ROUNDS: how often plans are made anew; ENOUGH: refused structures that condemn a kind.
+enum { WIDER = 4, RESIZED = 12, SIZES = 64, ROUNDS = 4, ENOUGH = 2 };
 static const double FAR = 1.5, NEAR = 1.1; // graphs that cost more than this times the best are not examined further
 
 enum trial_verdict { UNKNOWN, RIGHT, WRONG };
@@ -118,24 +119,118 @@ static int kin_of(const struct search_trial *t, const struct plan *p)
   return -1;
 }
 
+// Whether an earlier round has tried the plan.
+static bool is_tried(const struct search_trial *t, int before, const struct plan *p)
+{
+  for (int i = 0; i < before; i++)
+    if (t->t[i].p.structure == p->structure && t->t[i].p.cost == p->cost) return true;
+  return false;
+}
+
 // Plans of a family usually have similar prices, so the first of each family is priced first. If that price is near the best, the others are priced
 // too. Sizes may still decide which scheme takes a kernel, so plans that the search's model ranks near the first one are priced anyway. If the first
 // of a family cannot be lowered, the others are priced if the model does not rank them far behind or if no price is known.
 static void try_families(struct search_trial *t, const struct plan *plan, int n)
 {
   bool *first = NEWS(t->pl->mem, bool, n + 1);
+  const int from = t->n;
   for (int i = 0; i < n; i++)
     if (kin_of(t, &plan[i]) < 0) first[i] = true, append(t, &plan[i]);
-  try_all(t, 0);
+  try_all(t, from);
   int heads = t->n;
   double best = best_price(t), least = INFINITY;
   for (int i = 0; i < n; i++) least = fmin(least, plan[i].cost);
   for (int i = 0; i < n; i++) {
     const struct tried *head = &t->t[kin_of(t, &plan[i])];
     const bool ranked_high = plan[i].cost <= (good(head) ? NEAR : FAR) * least;
-    if (!first[i] && (ranked_high || (good(head) ? head->price <= NEAR * best : isinf(best)))) append(t, &plan[i]);
+    if (!first[i] && !is_tried(t, from, &plan[i]) && (ranked_high || (good(head) ? head->price <= NEAR * best : isinf(best)))) append(t, &plan[i]);
   }
   try_all(t, heads);
+}
+
+// ---- kinds of kernels that no scheme takes ----
+
+struct kind { // kernels that read and make the same tensors
+  uint64_t kind;
+  int refused, taken; // structures
+  uint64_t seen[2 * ENOUGH];
+};
+struct kinds {
+  struct kind *k;
+  int n, cap;
+};
+
+static void count_kind(struct arena *mem, struct kinds *all, const struct option *x, bool refused)
+{
+  const uint64_t kind = option_kind(x);
+  struct kind *k = NULL;
+  for (int i = 0; i < all->n && !k; i++)
+    if (all->k[i].kind == kind) k = &all->k[i];
+  if (!k) PUSH(mem, all->k, all->n, all->cap) = (struct kind){.kind = kind}, k = &all->k[all->n - 1];
+  const int n = MIN(k->refused + k->taken, (int)COUNT(k->seen));
+  for (int i = 0; i < n; i++)
+    if (k->seen[i] == x->structure) return;
+  if (n < (int)COUNT(k->seen)) k->seen[n] = x->structure;
+  *(refused ? &k->refused : &k->taken) += 1;
+}
+
+// Counts the kernels of plan i that can be made, and those that cannot.
+static void ask_kernels(struct arena *mem, const struct search_trial *t, int i, struct kinds *all)
+{
+  const struct pricer *by = t->pl->o->pricer;
+  const struct plan *p = &t->t[i].p;
+  struct arena scratch = {0};
+  struct graph *g;
+  int order[MAX_CHAIN], at = 0;
+  if (plan_order(p, order) && graph_of(&scratch, t, i, &g)) {
+    bool *refused = NEWS(&scratch, bool, g->nnodes + 1);
+    by->refuse(by->arg, g, refused);
+    for (int k = 0; k < p->n; k++) {
+      const struct option *x = p->k[order[k]];
+      if (x->table >= 0) count_kind(mem, all, x, refused[at]);
+      at += x->kernels;
+    }
+  }
+  arena_close(&scratch);
+}
+
+// Whether plans that cannot be lowered are much cheaper by the model than the best that can.
+static bool expects_more(const struct search_trial *t)
+{
+  double least = INFINITY;
+  for (int i = 0; i < t->n; i++)
+    if (t->t[i].verdict == RIGHT && isinf(t->t[i].price)) least = fmin(least, t->t[i].p.cost);
+  return least * FAR < best_price(t);
+}
+
+static bool has_refused(const struct planner *pl, const struct plan *p)
+{
+  for (int k = 0; k < p->n; k++)
+    if (option_refused(pl, p->k[k])) return true;
+  return false;
+}
+
+// Adds kinds of which several structures were refused and none was taken; false: there are no more.
+static bool refuse_kinds(struct search_trial *t, struct planner *pl)
+{
+  struct kinds all = {0};
+  const int before = pl->nrefused;
+  for (int i = 0; i < t->n; i++)
+    if (t->t[i].verdict == RIGHT && isinf(t->t[i].price) && !has_refused(pl, &t->t[i].p)) ask_kernels(pl->mem, t, i, &all);
+  for (int i = 0; i < all.n; i++)
+    if (!all.k[i].taken && all.k[i].refused >= ENOUGH) PUSH(pl->mem, pl->refused, pl->nrefused, pl->refused_cap) = all.k[i].kind;
+  return pl->nrefused > before;
+}
+
+// Makes plans anew without these kinds. Schemes refuse a kernel for what it computes, so most structures of a kind are refused alike, and they may
+// fill the whole list.
+static void try_others(struct search_trial *t, struct planner *pl, struct plan *plan, int most)
+{
+  if (!pl->o->pricer->refuse) return;
+  while (pl->round < ROUNDS && !units_stopped(pl->units) && expects_more(t) && refuse_kinds(t, pl)) {
+    pl->round++;
+    try_families(t, plan, plan_kernels(pl, plan, most));
+  }
 }
 
 // A hash of the results, operands and axes of the most expensive kernel: plans with the same hash benefit from the same sizes.
@@ -199,12 +294,12 @@ static void without_prices(struct search_trial *t)
 
 void plans_verified(struct arena *mem, struct planner *pl, int most, struct search_result *r)
 {
-  int wide = ranked(pl) ? WIDER * most : most, room = wide + most * cost_rules(pl->m->t)->spread, can = 0, right = 0;
+  int wide = ranked(pl) ? WIDER * most : most, room = wide * (1 + ROUNDS) + most * cost_rules(pl->m->t)->spread, can = 0, right = 0;
   struct plan *plans = NEWS(pl->mem, struct plan, room);
   struct search_trial t = {pl, 0, NEWS(pl->mem, struct tried, room + 1)};
   int n = plan_kernels(pl, plans, wide);
   if (ranked(pl))
-    try_families(&t, plans, n), try_sizes(&t, pl, room);
+    try_families(&t, plans, n), try_others(&t, pl, plans, wide), try_sizes(&t, pl, room);
   else
     try_unpriced(&t, pl, plans, n, room);
   for (int i = 0; i < t.n; i++) right += t.t[i].verdict == RIGHT, can += good(&t.t[i]);

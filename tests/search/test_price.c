@@ -126,10 +126,59 @@ static void each_kind_has_a_place(void **state)
   arena_close(&mem);
 }
 
+// Has the kernel a product and an exponential?
+static bool has_both(const struct node *n)
+{
+  bool product = false, exp = false;
+  for (int i = 0; n->sub && i < n->sub->nnodes; i++) product |= n->sub->nodes[i].op == OP_MATMUL, exp |= n->sub->nodes[i].op == OP_EXP;
+  return product && exp;
+}
+
+static double none_with_both(void *arg, const struct graph *g, double model)
+{
+  (void)arg;
+  for (int i = 0; i < g->nnodes; i++)
+    if (has_both(&g->nodes[i])) return INFINITY;
+  return model;
+}
+
+static void tell_both(void *arg, const struct graph *g, bool *refused)
+{
+  int *asked = arg, at = 0;
+  ++*asked;
+  for (int i = 0; i < g->nnodes; i++) {
+    const enum rule r = op_rows[g->nodes[i].op].rule;
+    if (r == RULE_IO || r == RULE_VIEW || r == RULE_CONST) continue;
+    refused[at++] = has_both(&g->nodes[i]);
+  }
+}
+
+// All plans of a short list have a kernel that cannot be made. A list without such kernels follows.
+static void others_follow_kinds_that_are_refused(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct target t;
+  struct err e = {0};
+  assert_int_equal(target_open("sm_90a", 1, true, &t, &e), OK);
+  for (int told = 0; told < 2; told++) {
+    struct search_result r;
+    int asked = 0;
+    const struct pricer by = {&asked, true, none_with_both, told ? tell_both : NULL};
+    struct search_opts o = {.threads = 2, .seed = 7, .most = 16, .pricer = &by};
+    assert_int_equal(search_run(&mem, load(&mem, "m_gqa", 0, NULL), &t, &o, &r, &e), OK);
+    assert_true(r.n > 0 && isfinite(none_with_both(NULL, r.found[0].g, 1)) == told && (asked > 0) == told);
+  }
+  arena_close(&mem);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(order_is_of_prices), cmocka_unit_test(without_any_price_the_model_ranks),
-                                     cmocka_unit_test(what_cannot_be_made_is_left_out), cmocka_unit_test(the_same_on_any_threads),
-                                     cmocka_unit_test(each_kind_has_a_place)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(order_is_of_prices),
+                                     cmocka_unit_test(without_any_price_the_model_ranks),
+                                     cmocka_unit_test(what_cannot_be_made_is_left_out),
+                                     cmocka_unit_test(the_same_on_any_threads),
+                                     cmocka_unit_test(each_kind_has_a_place),
+                                     cmocka_unit_test(others_follow_kinds_that_are_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
