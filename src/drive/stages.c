@@ -39,6 +39,7 @@ int run_collectives(const struct pass_on *on, struct err *e)
   struct err inner = {0};
   const struct verify_opts o = {.seed = j->opts->seed, .full_size_ops = MEET_OPS, .threads = j->threads, .stop = job_stop(j, STOP_SEARCH)};
   int status = ranks_move(j->mem, j->plain, &j->target, &o, j->accept, &j->moved, &inner);
+  if (status == OK && j->plain->world == 1) status = by_law(j, lax_written, &o, &inner);
   if (status == OK && j->plain->world == 1) status = by_law(j, lax_parts, &o, &inner);
   if (status == OK && j->plain->world == 1 && j->target.kind == TARGET_GPU) status = by_law(j, lax_products, &o, &inner);
   if (status != OK && inner.id == ERR_STOPPED) status = OK;

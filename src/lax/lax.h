@@ -32,6 +32,8 @@ struct lax_probe {
   void *arg;
   double intensity; // operations per byte from which on a product is compute-bound; 0: no product is
 };
+// Replaces functions of elements that are written out, such as gelu by tanh, by the operators that they are (written.c). NO if there are none.
+int lax_written(struct arena *mem, const struct graph *p, struct graph **out, struct err *e);
 // Replaces concatenations of consecutive parts by slices (joined_parts.c). NO if there are none.
 int lax_parts(struct arena *mem, const struct graph *p, struct graph **out, struct err *e);
 // Replaces products of concatenations by sums of products (joined_products.c). NO if there are none.

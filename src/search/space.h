@@ -536,7 +536,7 @@ bool options_step(const struct planner *pl, struct options *to); // processes on
 bool option_reads(const struct planner *pl, struct option *x, const struct pick *p, int *reads);
 uint64_t option_structure(const struct table *t, const struct pick *p);
 uint64_t option_kind(const struct option *x); // hash of the tensors that it reads and makes, and of a library operator, but not of how it computes
-bool option_refused(const struct planner *pl, const struct option *x);         // is its kind among those that no scheme takes?
+bool option_refused(const struct planner *pl, const struct option *x); // is its kind among those that no scheme takes?
 uint64_t option_needs(const struct option *x);
 bool option_library(const struct planner *pl, const struct options *to, struct option *x); // false: there is none
 int canonical_device(const struct planner *pl, int d); // the representative of all device tensors of one program tensor

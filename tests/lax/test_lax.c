@@ -709,6 +709,39 @@ static void concatenations_of_parts(void **state)
   }
 }
 
+// A function of one tensor that an operator computes too becomes that operator, in any order of its terms.
+static void operators_that_are_written_out(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    enum op op; // OPS: the program stays as it is
+  } rows[] = {
+      {"0.5 * X * (1 + tanh(0.7978845608028654 * (X + 0.044715 * X * X * X)))", OP_GELU_TANH},
+      {"X * (tanh((X + pow(X, 3) * 0.044715) * 0.7978845608028654) * 0.5 + 0.5)", OP_GELU_TANH},
+      {"0.5 * Y * (1 + tanh(0.7978845608028654 * (Y + 0.044715 * Y * Y * Y))) * matmul(X, V)", OP_GELU_TANH},
+      {"0.5 * X * (1 + erf(X * 0.7071067811865476))", OP_GELU},
+      {"Y / (1 + exp(-Y)) + X", OP_SILU},
+      {"0.5 * X * (1 + tanh(0.7978845608028654 * (X + 0.05 * X * X * X)))", OPS},     // another function
+      {"0.5 * Y * (1 + tanh(0.7978845608028654 * (X + 0.044715 * X * X * X)))", OPS}, // of two tensors
+      {"X * X * X * X", OPS},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    const struct graph *p = plain(&mem, arena_printf(&mem,
+                                                     "program p {\n X: f16[8, 8]\n W: f16[8, 8]\n V: f16[8, 8]\n Y = matmul(X, W)\n"
+                                                     " return %s\n}\n",
+                                                     rows[i].text));
+    struct graph *to = NULL;
+    int named = 0, maps = 0;
+    assert_int_equal(lax_written(&mem, p, &to, &e), rows[i].op == OPS ? NO : OK);
+    for (int k = 0; to && k < to->nnodes; k++) named += to->nodes[k].op == rows[i].op, maps += op_rows[to->nodes[k].op].rule == RULE_MAP;
+    if (to) assert_true(named == 1 && maps <= 2), near_values(&mem, p, to);
+    arena_close(&mem);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(concatenations_of_parts),
@@ -725,6 +758,7 @@ int main(void)
                                      cmocka_unit_test(attention_is_not_stored),
                                      cmocka_unit_test(small_tables),
                                      cmocka_unit_test(parts_of_one_product),
-                                     cmocka_unit_test(products_of_one_operand)};
+                                     cmocka_unit_test(products_of_one_operand),
+                                     cmocka_unit_test(operators_that_are_written_out)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,7 +122,7 @@ static void readers_of_results_are_run_on_special_inputs(void **state)
   }
 }
 
-// Where exponentials amplify the rounding of scores, inputs are scaled down until rounding cannot be taken for a mistake.
+// If exponentials amplify the rounding of scores, inputs are scaled down until rounding cannot be taken for a mistake.
 static void amplified_rounding_is_no_mistake(void **state)
 {
   (void)state;

@@ -355,14 +355,6 @@ def test_a_written_norm_is_one_operator():
     assert "rms_norm(" in program.text and "mean" not in program.text
 
 
-@pytest.mark.parametrize("factor, found", [(0.044715, 1), (0.05, 0)])
-def test_a_written_gelu_is_one_operator(factor, found):
-    """As GPT-2 of transformers has it, and another function."""
-    gm = graph_of(lambda x: [0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + factor * torch.pow(x, 3.0))))], inputs()[:1])
-    program = program_of(gm)
-    assert program.text.count("gelu_tanh(x0)") == found and program.text.count(" * ") == (0 if found else 5), program.text
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_the_eps_that_rms_norm_has_by_itself(dtype):
     """That of the dtype that torch computes in: seen where the squares are as small."""

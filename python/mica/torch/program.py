@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import fx
 
-from . import activations, attention, choice, conditions, convolutions, gelus, losses, moves, norms, products, reductions  # noqa: F401  their rows
+from . import activations, attention, choice, conditions, convolutions, losses, moves, norms, products, reductions  # noqa: F401  their rows
 from .emit import CONDITIONS, MOST_DIMS, SYMBOLS, WHOLE, WIDTH, Cannot, Emitter, Value
 from .ops import ARITHMETIC, CASTS, DTYPES, EXTENTS, HIDES, ROWS, is_light, name_of, operators, widens
 
@@ -274,7 +274,7 @@ def _of(i, nodes):
 
 def finish(b, outs, name, frozen=frozenset()):
     wanted = [o.value.name for o in outs]
-    lines, joined = _side_by_side(b, gelus.fold(norms.fold(b.emitter.lines)), wanted)
+    lines, joined = _side_by_side(b, norms.fold(b.emitter.lines), wanted)
     lines, need = norms.live(lines, wanted)
     inputs = [i for i in [*b.inputs, *joined] if i.value.name in need]
     masks = {}

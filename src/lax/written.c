@@ -1,0 +1,136 @@
+// Operators that a program writes out: 0.5 x (1 + tanh(c (x + d x^3))) is gelu_tanh(x). One operator continues the product before it, and a search has
+// room for it; the eight operators of this form are too many. A candidate is a function of one tensor. It is evaluated at sample points and compared
+// with each operator of one argument. The caller proves the changed program equal, so a coincidence changes nothing.
+#include "eval/eval.h"
+#include "lax/lax.h"
+
+#include <math.h>
+
+enum { LEAST = 4, MOST = 20, POINTS = 32 }; // LEAST, MOST: operators of a written-out one
+static const double STEP = 0.25, CLOSE = 1e-12;
+
+struct written {
+  const struct graph *p;
+  struct arena mem; // of one evaluation
+  double x[POINTS], value[OPS][POINTS];
+  bool known[OPS];
+};
+
+// A function of elements by one number each, without attributes, that a search does not see through.
+static bool is_named(enum op op)
+{
+  const struct op_row *r = &op_rows[op];
+  return r->rule == RULE_MAP && r->least == 1 && r->most == 1 && !r->attrs && r->flags & OPAQUE && !(r->flags & (CASTS | NARROW | CONVERTS));
+}
+
+static bool evaluate(struct written *w, struct graph *g, int result, double *out)
+{
+  struct err e = {0};
+  void *in[] = {w->x}, *outs[1];
+  if (graph_add(g, OP_OUTPUT, 1, &result, NULL, NOWHERE, &(int){0}, &e) || graph_check(g, &e)) return false;
+  if (eval_run(&w->mem, g, DOM_F64, NULL, in, outs, NULL, &e)) return false;
+  for (int i = 0; i < POINTS; i++) out[i] = ((double *)outs[0])[i];
+  return true;
+}
+
+static struct graph *of_points(struct written *w, int *x)
+{
+  struct graph *g = graph_new(&w->mem, KERNEL, "points");
+  const struct shape s = {1, {POINTS}};
+  struct err e = {0};
+  return graph_input(g, "x", F32, &s, NOWHERE, x, &e) == OK ? g : NULL;
+}
+
+static void evaluate_named(struct written *w)
+{
+  for (int i = 0; i < POINTS; i++) w->x[i] = STEP * (i - (POINTS - 1) / 2.0);
+  for (int op = 0; op < OPS; op++) {
+    struct err e = {0};
+    int x, y;
+    struct graph *g = is_named((enum op)op) ? of_points(w, &x) : NULL;
+    w->known[op] = g && graph_add(g, (enum op)op, 1, &x, NULL, NOWHERE, &y, &e) == OK && evaluate(w, g, y, w->value[op]);
+  }
+}
+
+// Adds tensor t of the program, as a function of x alone, to g. False: it depends on something else. *left: operators that it may still have.
+static bool take(const struct written *w, struct graph *g, int t, int x, int *map, int *left)
+{
+  const struct node *n = &w->p->nodes[w->p->tensors[t].node];
+  struct err e = {0};
+  int in[2];
+  if (map[t] >= 0) return true;
+  const bool number = n->op == OP_CONST, same = shape_eq(&w->p->tensors[t].shape, &w->p->tensors[x].shape);
+  if (!number && (op_rows[n->op].rule != RULE_MAP || n->nin > 2 || n->nout != 1 || !same || --*left < 0)) return false;
+  for (int i = 0; i < n->nin; i++) {
+    if (!take(w, g, n->in[i], x, map, left)) return false;
+    in[i] = map[n->in[i]];
+  }
+  return graph_add(g, n->op, n->nin, in, &n->a, NOWHERE, &map[t], &e) == OK;
+}
+
+// The operator that tensor t is of x; OPS: none.
+static enum op named(struct written *w, int t, int x)
+{
+  double value[POINTS];
+  int *map = NEWS(&w->mem, int, w->p->ntensors), left = MOST;
+  for (int i = 0; i < w->p->ntensors; i++) map[i] = -1;
+  struct graph *g = of_points(w, &map[x]);
+  if (!g || !take(w, g, t, x, map, &left) || MOST - left < LEAST || !evaluate(w, g, map[t], value)) return OPS;
+  for (int op = 0; op < OPS; op++) {
+    bool same = w->known[op];
+    for (int i = 0; i < POINTS && same; i++) same = fabs(value[i] - w->value[op][i]) <= CLOSE * (fabs(value[i]) + STEP);
+    if (same) return (enum op)op;
+  }
+  return OPS;
+}
+
+// Tensors that t is computed from by at most MOST operators on elements, in descending order. Returns their number.
+static int sources(const struct graph *p, int t, int out[2 * MOST])
+{
+  int n = 0, seen = 0;
+  out[n++] = t;
+  for (; seen < n; seen++) {
+    const struct node *x = &p->nodes[p->tensors[out[seen]].node];
+    for (int i = 0; i < x->nin && op_rows[x->op].rule == RULE_MAP; i++) {
+      bool known = p->nodes[p->tensors[x->in[i]].node].op == OP_CONST || n == 2 * MOST;
+      for (int k = 0; k < n; k++) known |= out[k] == x->in[i];
+      if (!known) out[n++] = x->in[i];
+    }
+  }
+  return n;
+}
+
+// The operator that computes t, and its argument; OPS: none.
+static enum op find(struct written *w, int t, int *x)
+{
+  int from[2 * MOST], n = sources(w->p, t, from);
+  for (int i = 1; i < n; i++) {
+    const struct arena_mark mark = arena_mark(&w->mem);
+    const enum op op = named(w, t, *x = from[i]);
+    arena_reset(&w->mem, mark);
+    if (op != OPS) return op;
+  }
+  return OPS;
+}
+
+int lax_written(struct arena *mem, const struct graph *p, struct graph **out, struct err *e)
+{
+  struct written *w = NEW(mem, struct written);
+  struct graph *to = graph_new_as(mem, p);
+  int *map = NEWS(mem, int, p->ntensors + 1), found = 0, status = OK;
+  w->p = p;
+  evaluate_named(w);
+  for (int i = 0; i < p->nnodes && status == OK; i++) {
+    const struct node *n = &p->nodes[i];
+    int x;
+    const enum op op = op_rows[n->op].rule == RULE_MAP && n->nout == 1 ? find(w, n->out, &x) : OPS;
+    status = op == OPS ? graph_take(to, NULL, -1, p, n, map, e) : graph_add(to, op, 1, &map[x], NULL, n->at, &map[n->out], e);
+    if (status == OK) graph_keep_names(to, p, n, map);
+    found += op != OPS;
+  }
+  arena_close(&w->mem);
+  if (status != OK) return status;
+  if (!found) return NO;
+  TRY(graph_without_unread(mem, to, false, out, e));
+  return graph_check(*out, e);
+}
