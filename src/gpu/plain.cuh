@@ -52,7 +52,7 @@ PLAIN double plain_nudged(double x, int64_t i, int mode, double by, uint64_t see
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
   z = (z ^ z >> 27) * 0x94d049bb133111ebu;
   const double size = fabs(x), moved = mode & PLAIN_EITHER && (z ^ z >> 31) >> 63 ? size + by : size - by;
-  return x == 0 ? x : copysign(moved > 0 ? moved : 0, x);
+  return x == 0 || !(size < INFINITY) ? x : copysign(moved > 0 ? moved : 0, x);
 }
 
 PLAIN double plain_whole(double x, int bits)

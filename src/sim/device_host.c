@@ -355,6 +355,7 @@ static bool is_apart(const double *x, const double *want, int64_t n, double boun
 {
   double norm = 0, difference = 0;
   for (int64_t i = 0; i < n; i++) norm += want[i] * want[i], difference += (x[i] - want[i]) * (x[i] - want[i]);
+  if (!isfinite(difference)) return false; // a value has left its range, which is no rounding
   const double typical = sqrt(norm / (double)MAX(n, 1));
   bool apart = !(sqrt(difference) <= bound * sqrt(norm));
   for (int64_t i = 0; i < n && !apart; i++) apart = !(fabs(x[i] - want[i]) <= MOST_OFF * bound * (fabs(want[i]) + typical));

@@ -54,7 +54,7 @@ int device_host_launch(struct device_host *h, int i, struct sim_report *r, stop_
 bool device_host_output(const struct device_host *h, int i, void *out);
 // Compares at most `most` results of launch i for which the reference has values. Returns their number.
 int device_host_compare(const struct device_host *h, int i, int most, struct device_answer *out);
-// Whether rounding alone, of each value to its dtype, moves the reference by half of a tolerance or more.
+// Whether rounding alone, of each value to its dtype, moves the reference by half of a tolerance or more. False if a value leaves its range.
 bool device_host_rounding_counts(const struct device_host *h);
 bool device_host_counters_zero(const struct device_host *h);             // every launch must leave its counters at zero
 void device_answer_text(const struct device_answer *a, struct str *out); // a line
