@@ -108,8 +108,13 @@ void mma_parts_bounds(struct mma_kernel *k)
   text_line(k->t, "@from = @part * %lld\n@count = min(%lld, %lld - @from)", each, each, (long long)p->iterations);
 }
 
-// Registers of a value to or from the memory of one part. Rows that do not exist stay as they are.
-static void move(struct mma_kernel *k, int v, const char *reg, const char *part, int64_t before, bool back)
+struct mma_part { // registers by value, and the number of the part that they are of, as text
+  const char *const *reg;
+  const char *number;
+};
+
+// Registers of a value to or from the memory of n parts. Rows that do not exist stay as they are.
+static void move(struct mma_kernel *k, int v, const struct mma_part *part, int n, int64_t before, bool back)
 {
   const struct mma_plan *p = k->p;
   const struct mma_shape s = p->shape[v];
@@ -120,18 +125,21 @@ static void move(struct mma_kernel *k, int v, const char *reg, const char *part,
   if (s.rows && lacks_rows(p)) text_open(k->t, "if (%s * 16 + h * 8 + @lane / 4 < %lld) {", mma_row_tile(p), (long long)rows_of(p));
   mma_cols_open(k, s.cols);
   const char *number = arena_printf(k->mem, s.rows ? "((m * 2 + h) * %lld + %s)" : "(0 * %lld + %s)", nt, pair ? "n" : "0");
-  const char *at = arena_printf(k->mem, "(@bid * %d + %s) * %lld + %lld + %s * %d + @tid", p->parts, part, all, (long long)before * p->threads / unit,
-                                number, p->threads);
-  mma_move(k, F32, "one", pair, mma_element(k, reg, s, pair, 0), arena_printf(k->mem, pair ? "parts.tile([2])[%s]" : "parts[%s]", at), "", back);
+  for (int i = 0; i < n; i++) {
+    const char *at = arena_printf(k->mem, "(@bid * %d + %s) * %lld + %lld + %s * %d + @tid", p->parts, part[i].number, all,
+                                  (long long)before * p->threads / unit, number, p->threads);
+    mma_move(k, F32, "one", pair, mma_element(k, part[i].reg[v], s, pair, 0), arena_printf(k->mem, pair ? "parts.tile([2])[%s]" : "parts[%s]", at),
+             "", back);
+  }
 }
 
-static void move_all(struct mma_kernel *k, const char *const *reg, const char *part, bool back)
+static void move_all(struct mma_kernel *k, const struct mma_part *part, int n, bool back)
 {
   int64_t before = 0;
   for (int i = 0; i < k->p->norder; i++) {
     const int v = k->p->order[i];
     if (!exchanged(k->p, v)) continue;
-    move(k, v, reg[v], part, before, back);
+    move(k, v, part, n, before, back);
     before += mma_fragment_registers(k->p, k->p->shape[v]);
   }
 }
@@ -184,21 +192,46 @@ static void combine(struct mma_kernel *k, const char *const *other)
   }
 }
 
+// Loads of several parts are in flight at a time. Rows that do not exist have no loads, and the compiler does not move the others out of that branch.
+enum { MOST_AT_ONCE = 8, REGISTERS_AT_ONCE = 96 };
+
+static int parts_at_once(const struct mma_plan *p)
+{
+  const int64_t tiles = p->wm * p->mt * 2, used = lacks_rows(p) ? (rows_of(p) + 7) / 8 : tiles; // of 8 rows
+  const int64_t words = MAX(1, mma_parts_words(p) * used / tiles);
+  return (int)MAX(1, MIN(MIN(p->parts - 1, MOST_AT_ONCE), REGISTERS_AT_ONCE / words));
+}
+
+// Adds n parts, from number `first` on, to the registers.
+static void add_parts(struct mma_kernel *k, const char *first, int n)
+{
+  const struct mma_plan *p = k->p;
+  struct mma_part part[MOST_AT_ONCE];
+  for (int d = 0; d < n; d++) {
+    const char **other = NEWS(k->mem, const char *, p->k.nvalues + 1);
+    for (int i = 0; i < p->norder; i++) {
+      const int v = p->order[i];
+      if (!exchanged(p, v)) continue;
+      other[v] = mma_declare(k, p->shape[v], "fp32");
+      if (lacks_rows(p)) text_line(k->t, "%%%s <- Init<0.0>()", other[v]);
+    }
+    part[d] = (struct mma_part){other, arena_printf(k->mem, "%s + %d", first, d)};
+  }
+  move_all(k, part, n, false);
+  for (int d = 0; d < n; d++) combine(k, part[d].reg);
+}
+
 void mma_parts_meet(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
-  const char **other = NEWS(k->mem, const char *, p->k.nvalues + 1);
-  move_all(k, k->reg, "@part", true);
+  const int at_once = parts_at_once(p), left = (p->parts - 1) % at_once;
+  move_all(k, &(struct mma_part){k->reg, "@part"}, 1, true);
   tail_open_last(k->t, "@bid", p->threads, p->parts);
-  move_all(k, k->reg, "0", false);
-  TEXT_SCOPE(k->t);
-  text_open(k->t, "for (q = 1; q < %d; q += 1) unroll {", p->parts);
-  for (int i = 0; i < p->norder; i++) {
-    const int v = p->order[i];
-    if (!exchanged(p, v)) continue;
-    other[v] = mma_declare(k, p->shape[v], "fp32");
-    if (lacks_rows(p)) text_line(k->t, "%%%s <- Init<0.0>()", other[v]);
+  move_all(k, &(struct mma_part){k->reg, "0"}, 1, false);
+  {
+    TEXT_SCOPE(k->t);
+    text_open(k->t, "for (q = 1; q < %d; q += %d) unroll {", p->parts - left, at_once);
+    add_parts(k, "q", at_once);
   }
-  move_all(k, other, "q", false);
-  combine(k, other);
+  if (left) add_parts(k, arena_printf(k->mem, "%d", p->parts - left), left);
 }
