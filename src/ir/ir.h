@@ -358,6 +358,11 @@ int graph_rebuild(struct arena *mem, const struct graph *g, const struct rebuild
 int graph_take(struct graph *to, const struct graph *above, int from, const struct graph *g, const struct node *n, int *map, struct err *e);
 // unread.c: the graph without dead nodes; g itself if it has none and is allocated in mem. weak: remove only dead tensors made of constants and indices.
 int graph_without_unread(struct arena *mem, const struct graph *g, bool weak, struct graph **out, struct err *e);
+// Adds tensor t of p to `to`, as a function of tensor x alone; map[x] is set, other entries are -1. False: t depends on something else, or on more than
+// *left operators.
+bool unary_take(struct graph *to, const struct graph *p, int t, int x, int *map, int *left);
+// t, and tensors that it is computed from by operators on elements, at most `most` of them. Returns their number.
+int unary_sources(const struct graph *p, int t, int most, int *out);
 int graph_root(const struct graph *g, int t); // the tensor that t is a view of; t itself if it is no view
 // The tensor from which an iterator of the block graph of n loads this tile; -1 if another operator makes the tile.
 int node_iterated(const struct node *n, int tile);

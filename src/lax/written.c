@@ -52,22 +52,6 @@ static void evaluate_named(struct written *w)
   }
 }
 
-// Adds tensor t of the program, as a function of x alone, to g. False: it depends on something else. *left: operators that it may still have.
-static bool take(const struct written *w, struct graph *g, int t, int x, int *map, int *left)
-{
-  const struct node *n = &w->p->nodes[w->p->tensors[t].node];
-  struct err e = {0};
-  int in[2];
-  if (map[t] >= 0) return true;
-  const bool number = n->op == OP_CONST, same = shape_eq(&w->p->tensors[t].shape, &w->p->tensors[x].shape);
-  if (!number && (op_rows[n->op].rule != RULE_MAP || n->nin > 2 || n->nout != 1 || !same || --*left < 0)) return false;
-  for (int i = 0; i < n->nin; i++) {
-    if (!take(w, g, n->in[i], x, map, left)) return false;
-    in[i] = map[n->in[i]];
-  }
-  return graph_add(g, n->op, n->nin, in, &n->a, NOWHERE, &map[t], &e) == OK;
-}
-
 // The operator that tensor t is of x; OPS: none.
 static enum op named(struct written *w, int t, int x)
 {
@@ -75,7 +59,7 @@ static enum op named(struct written *w, int t, int x)
   int *map = NEWS(&w->mem, int, w->p->ntensors), left = MOST;
   for (int i = 0; i < w->p->ntensors; i++) map[i] = -1;
   struct graph *g = of_points(w, &map[x]);
-  if (!g || !take(w, g, t, x, map, &left) || MOST - left < LEAST || !evaluate(w, g, map[t], value)) return OPS;
+  if (!g || !unary_take(g, w->p, t, x, map, &left) || MOST - left < LEAST || !evaluate(w, g, map[t], value)) return OPS;
   for (int op = 0; op < OPS; op++) {
     bool same = w->known[op];
     for (int i = 0; i < POINTS && same; i++) same = fabs(value[i] - w->value[op][i]) <= CLOSE * (fabs(value[i]) + STEP);
@@ -84,26 +68,10 @@ static enum op named(struct written *w, int t, int x)
   return OPS;
 }
 
-// Tensors that t is computed from by at most MOST operators on elements, in descending order. Returns their number.
-static int sources(const struct graph *p, int t, int out[2 * MOST])
-{
-  int n = 0, seen = 0;
-  out[n++] = t;
-  for (; seen < n; seen++) {
-    const struct node *x = &p->nodes[p->tensors[out[seen]].node];
-    for (int i = 0; i < x->nin && op_rows[x->op].rule == RULE_MAP; i++) {
-      bool known = p->nodes[p->tensors[x->in[i]].node].op == OP_CONST || n == 2 * MOST;
-      for (int k = 0; k < n; k++) known |= out[k] == x->in[i];
-      if (!known) out[n++] = x->in[i];
-    }
-  }
-  return n;
-}
-
 // The operator that computes t, and its argument; OPS: none.
 static enum op find(struct written *w, int t, int *x)
 {
-  int from[2 * MOST], n = sources(w->p, t, from);
+  int from[2 * MOST], n = unary_sources(w->p, t, 2 * MOST, from);
   for (int i = 1; i < n; i++) {
     const struct arena_mark mark = arena_mark(&w->mem);
     const enum op op = named(w, t, *x = from[i]);

@@ -101,15 +101,13 @@ static bool more_than_share(struct probe *p, struct arena *mem)
   return p->values > p->most_values || p->structures > p->most_structures;
 }
 
-bool search_is_hard(const struct graph *g, const struct search_opts *o)
+bool search_is_hard_as_is(const struct graph *g, const struct search_opts *o)
 {
   struct arena mem = {0};
   struct probe *p = NEW(&mem, struct probe);
   char why[160];
   int later_ops;
   bool hard = true;
-  struct stem stem;
-  if (stem_of(&mem, g, &stem)) g = stem.core;
   p->o = *o;
   search_defaults(&p->o, g, &later_ops);
   if (graph_ops(g) <= SEARCH_LONG && classes_build(&p->s, g, why) == OK) {
@@ -118,6 +116,18 @@ bool search_is_hard(const struct graph *g, const struct search_opts *o)
     hard = workers_open(&p->w, 1, &mem, &p->f, &p->o) != OK || more_than_share(p, &mem);
     workers_close(&p->w, 1);
   }
+  arena_close(&mem);
+  return hard;
+}
+
+// Functions of one tensor become single operators if that makes the difference.
+bool search_is_hard(const struct graph *g, const struct search_opts *o)
+{
+  struct arena mem = {0};
+  struct stem stem;
+  struct calls calls;
+  if (stem_of(&mem, g, &stem)) g = stem.core;
+  const bool hard = search_is_hard_as_is(g, o) && (!calls_of(&mem, g, &calls) || search_is_hard_as_is(calls.core, o));
   arena_close(&mem);
   return hard;
 }

@@ -20,8 +20,9 @@ const struct prune_row prune_rows[PRUNES] = {
 };
 
 struct search_job {
-  struct arena *mem, *out; // of the search; of its results
-  const struct stem *stem; // of the program; may be NULL
+  struct arena *mem, *out;   // of the search; of its results
+  const struct stem *stem;   // of the program; may be NULL
+  const struct calls *calls; // of its core; may be NULL
   struct space *s;
   struct fctx *f;
   const struct target *t;
@@ -274,6 +275,7 @@ static void look(struct search_job *j, struct search_result *r, double done)
   add_outputs(j);
   struct model model = {j->s, j->t, j->dev};
   struct planner pl = {.stem = j->stem,
+                       .calls = j->calls,
                        .m = &model,
                        .tables = j->table,
                        .ntables = j->ntable,
@@ -368,6 +370,7 @@ static void run(struct search_job *j, struct search_result *r)
   add_outputs(j);
   struct model model = {j->s, j->t, j->dev};
   struct planner pl = {.stem = j->stem,
+                       .calls = j->calls,
                        .m = &model,
                        .tables = j->table,
                        .ntables = j->ntable,
@@ -414,7 +417,9 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
   struct search_job *j = NEW(&scratch, struct search_job);
   *j = (struct search_job){.asked = asked, .mem = &scratch, .out = mem, .t = t, .start = start};
   struct stem stem;
+  struct calls calls;
   if (!asked && stem_of(&scratch, p, &stem)) p = stem.core, j->stem = &stem;
+  if (!asked && calls_of(&scratch, p, &calls) && search_is_hard_as_is(p, o)) p = calls.core, j->calls = &calls;
   set_options(j, p, o);
   if (asked) j->o.store = NULL, j->o.crew = NULL; // a stored table has no expressions, which the answer needs
   units_open(&j->units, &j->o, &r->stats);

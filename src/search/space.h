@@ -42,6 +42,7 @@
 //   excluded.c        which given graphs are in the space, and what excludes the others
 //   stem.c            programs that read parts of inputs
 //   apart.c           products that are split where the program slices an operand
+//   calls.c           functions of one tensor as single operators
 //   chain.c           row-wise programs of any length, by rule
 //   fuse_parts.c      programs without products, by rule
 //   free_dims.c       dimensions that no operator mixes
@@ -495,7 +496,8 @@ struct option {
   uint64_t needs;     // hash of needs, split and parts
 };
 struct planner {
-  const struct stem *stem; // of the program, or NULL
+  const struct stem *stem;   // of the program, or NULL
+  const struct calls *calls; // of its core; or NULL
   const struct model *m;
   struct table *tables;
   int ntables, *home;     // home[(table * ndev + device) * HOMES + i]: values to save for it, then -1
@@ -661,6 +663,20 @@ struct stem {
 };
 bool stem_of(struct arena *mem, const struct graph *p, struct stem *out);               // false: p needs no change
 struct graph *stem_put(struct arena *mem, const struct stem *s, const struct graph *g); // a graph of p from a graph of the core
+
+// ---- calls.c: functions of one tensor as single operators ----
+
+enum { MOST_CALLS = 3 };
+struct calls {
+  const struct graph *p;
+  struct graph *core; // p with a single operator in place of each of these functions
+  int n;
+  enum op as[MOST_CALLS];             // operators that p does not have
+  const struct graph *of[MOST_CALLS]; // and the functions that they stand for: graphs of one input
+};
+bool calls_of(struct arena *mem, const struct graph *p, struct calls *out);               // false: there are none
+bool search_is_hard_as_is(const struct graph *p, const struct search_opts *o);            // probe.c, without such operators and stems
+struct graph *calls_put(struct arena *mem, const struct calls *c, const struct graph *g); // a graph of p from a graph of the core; NULL: it fails
 
 // ---- apart.c: products that are split where the program slices an operand ----
 

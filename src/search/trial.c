@@ -31,6 +31,7 @@ static bool graph_of(struct arena *mem, const struct search_trial *t, int i, str
 {
   struct err e = {0};
   if (assemble(mem, t->pl, &t->t[i].p, g, &e) != OK || graph_check(*g, &e) != OK) return false;
+  if (t->pl->calls && !(*g = calls_put(mem, t->pl->calls, *g))) return false;
   return !t->pl->stem || (*g = stem_put(mem, t->pl->stem, *g)) != NULL;
 }
 
@@ -50,7 +51,9 @@ static bool try_plan(void *arg, int i, int worker, double until)
   struct tried *x = &t->t[i];
   struct arena mem = {0};
   struct graph *g;
-  bool right = graph_of(&mem, t, i, &g) && verify_filter(t->pl->stem ? t->pl->stem->p : t->pl->m->s->p, g, t->pl->o->seed + (uint64_t)x->seed);
+  const struct planner *pl = t->pl;
+  const struct graph *p = pl->stem ? pl->stem->p : pl->calls ? pl->calls->p : pl->m->s->p;
+  bool right = graph_of(&mem, t, i, &g) && verify_filter(p, g, pl->o->seed + (uint64_t)x->seed);
   x->price = right ? price_of(t->pl, g, x->p.cost) : x->p.cost;
   x->verdict = right ? RIGHT : WRONG;
   arena_close(&mem);
