@@ -130,7 +130,15 @@ static bool own(int fd)
   return !flock(fd, LOCK_EX) && !fstat(fd, &st) && st.st_nlink;
 }
 
-// An object that its owner left loses its name; NO where it has an owner. A rank that looks at it holds it for a moment.
+// One process at a time takes names away: a second one would take that of the object which the first has made since.
+static bool alone(int fd)
+{
+  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  return !fcntl(fd, F_OFD_SETLKW, &whole);
+}
+
+// An object that its owner left loses its name; NO where it has an owner. The lock is shared: with an exclusive one, another rank would take this process
+// for the owner, and join the object that was left.
 static int drop_left(const struct exchange *o, const struct exchange_wish *w, struct err *e)
 {
   enum { TRIES = 20 };
@@ -139,8 +147,8 @@ static int drop_left(const struct exchange *o, const struct exchange_wish *w, st
   int fd = shm_open(o->name, O_RDWR | O_CLOEXEC, 0);
   if (fd < 0) return errno == ENOENT ? OK : no_object("it cannot be opened", w, e);
   if (fstat(fd, &st) || st.st_uid != geteuid()) return others_object(fd, w, e);
-  for (int i = 0; i < TRIES && !(free = !flock(fd, LOCK_EX | LOCK_NB)); i++) pause_briefly();
-  if (free && !fstat(fd, &st) && st.st_nlink) shm_unlink(o->name);
+  for (int i = 0; i < TRIES && !(free = !flock(fd, LOCK_SH | LOCK_NB)); i++) pause_briefly();
+  if (free && alone(fd) && !fstat(fd, &st) && st.st_nlink) shm_unlink(o->name);
   return close(fd), free ? OK : NO;
 }
 
