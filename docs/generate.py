@@ -99,7 +99,7 @@ FLAGS = {
     "MEAN": "divides by the number of elements folded", "RMS": "folds squares and takes a root at the end",
     "REDUCES": "reduces along `dim`", "RESCALES": "multiplies what it holds by its second argument first",
     "RUNNING": "its results may be used inside the loop", "KEEPS_ZERO": "0 where its arguments are",
-    "KEEPS_SIGN": "positive where its arguments are", "NEVER_NEGATIVE": "never negative", "CASTS": "converts to its dtype", "NARROW": "exact in bf16",
+    "KEEPS_SIGN": "positive where its arguments are", "NEVER_NEGATIVE": "never negative", "STANDS_IN": "stands for a written-out function in a search", "CASTS": "converts to its dtype", "NARROW": "exact in bf16",
     "SCALES": "its argument times a constant",
     "STAYS_APART": "leaves its result divided over the ranks", "ADDITIVE": "maps a sum to the sum of the results",
     "RISES": "strictly increasing", "BRACKET": "1 or 0, exact in every dtype",

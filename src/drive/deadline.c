@@ -21,7 +21,7 @@ static const double OF_A_GPU = 60; // default seconds of a job for a GPU
 // Seconds for checking the result after a stop, and after the end of the time. The command ends soon after that (cli/end.c).
 static const double GRACE = 1, LATE = 1.2;
 static const double SEARCH = 0.5, STARTERS = 0.5; // SEARCH: share of a part's time; STARTERS: share of the rest
-static const double LONG_SEARCH = 0.35;           // share of the remaining time that a search may take at least: most parts are searched in less
+static const double LONG_SEARCH = 0.35;           // share of the remaining time that any search may take; most searches need less
 static const double END = 0.1, MOST_END = 10;     // for the last race, and for a proof
 // Seconds kept on a CPU for compiling and checking the whole at the end: at least this many, but only a part of a short time.
 static const double LEAST_END = 3, OF_SHORT = 0.4;

@@ -40,13 +40,7 @@ double price_graph(const struct pricing *by, const struct graph *g, double model
   return seconds;
 }
 
-static bool is_kernel(const struct node *n)
-{
-  const enum rule r = op_rows[n->op].rule;
-  return n->sub || (r != RULE_IO && r != RULE_CONST && r != RULE_INDEX && r != RULE_VIEW);
-}
-
-// Kernels are lowered as they are, without the maxima that a stable form adds: what is refused then is refused with them.
+// Lowers the kernels without the maxima that the stable form adds. A scheme that refuses a kernel then also refuses it with them.
 static void refuse(void *arg, const struct graph *g, bool *refused)
 {
   const struct pricing *by = arg;
@@ -59,7 +53,7 @@ static void refuse(void *arg, const struct graph *g, bool *refused)
   if (lower_plan(&mem, own, by->target, &o, &p, &e) == OK)
     for (int i = 0; i < p.nunits; i++) {
       int at = 0;
-      for (int k = 0; k < p.unit[i].first; k++) at += is_kernel(&p.g->nodes[k]);
+      for (int k = 0; k < p.unit[i].first; k++) at += norm_computes(&p.g->nodes[k]);
       refused[at] |= !p.unit[i].nchoices;
     }
   arena_close(&mem);

@@ -238,7 +238,7 @@ static int evaluate(struct gpu_evaluator *v, const struct graph *g, const struct
 {
   const enum plain_mode m = mode_of(from);
   int told[PLAIN_TOLD] = {0};
-  if (from->nudge == NUDGE_ROUNDING) return NO;
+  if (from->nudge == NUDGE_ROUNDING) return NO; // no mode computes it
   TRY(open_worker(v, from->stop, e));
   TRY(take_program(v, g, from->b, from->stop, e));
   const uint64_t inputs = hash_inputs(from->b);

@@ -165,6 +165,7 @@ enum {
   CORNERS = 1 << 27,        // elementwise; for |x| <= a and |y| <= b, |f(x, y)| is largest at |x| = a, |y| = b; RISES implies it
   CASTS = 1 << 28,          // elementwise, one argument; the dtype of the result has the name of the operator
   NEVER_NEGATIVE = 1 << 29, // the result is at least 0 where it is defined
+  STANDS_IN = 1 << 30,      // elementwise, one argument, no laws; a search may use it in place of a function that a program writes out
   BY_INDEX = READS_SLICES | WRITES_SLICES,
 };
 

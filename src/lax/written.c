@@ -14,6 +14,7 @@ struct written {
   struct arena mem; // of one evaluation
   double x[POINTS], value[OPS][POINTS];
   bool known[OPS];
+  int *map; // by tensor of p: -1, except during an evaluation
 };
 
 // A function of elements by one number each, without attributes, that a search does not see through.
@@ -56,16 +57,22 @@ static void evaluate_named(struct written *w)
 static enum op named(struct written *w, int t, int x)
 {
   double value[POINTS];
-  int *map = NEWS(&w->mem, int, w->p->ntensors), left = MOST;
-  for (int i = 0; i < w->p->ntensors; i++) map[i] = -1;
-  struct graph *g = of_points(w, &map[x]);
-  if (!g || !unary_take(g, w->p, t, x, map, &left) || MOST - left < LEAST || !evaluate(w, g, map[t], value)) return OPS;
+  int left = MOST;
+  struct graph *g = of_points(w, &w->map[x]);
+  if (!g || !unary_take(g, w->p, t, x, w->map, &left) || MOST - left < LEAST || !evaluate(w, g, w->map[t], value)) return OPS;
   for (int op = 0; op < OPS; op++) {
     bool same = w->known[op];
     for (int i = 0; i < POINTS && same; i++) same = fabs(value[i] - w->value[op][i]) <= CLOSE * (fabs(value[i]) + STEP);
     if (same) return (enum op)op;
   }
   return OPS;
+}
+
+static void forget(struct written *w, int t)
+{
+  const struct node *n = &w->p->nodes[w->p->tensors[t].node];
+  w->map[t] = -1;
+  for (int i = 0; i < n->nin; i++) w->map[n->in[i]] = -1;
 }
 
 // The operator that computes t, and its argument; OPS: none.
@@ -76,6 +83,7 @@ static enum op find(struct written *w, int t, int *x)
     const struct arena_mark mark = arena_mark(&w->mem);
     const enum op op = named(w, t, *x = from[i]);
     arena_reset(&w->mem, mark);
+    for (int k = 0; k < n; k++) forget(w, from[k]);
     if (op != OPS) return op;
   }
   return OPS;
@@ -86,7 +94,8 @@ int lax_written(struct arena *mem, const struct graph *p, struct graph **out, st
   struct written *w = NEW(mem, struct written);
   struct graph *to = graph_new_as(mem, p);
   int *map = NEWS(mem, int, p->ntensors + 1), found = 0, status = OK;
-  w->p = p;
+  w->p = p, w->map = NEWS(mem, int, p->ntensors + 1);
+  for (int i = 0; i < p->ntensors; i++) w->map[i] = -1;
   evaluate_named(w);
   for (int i = 0; i < p->nnodes && status == OK; i++) {
     const struct node *n = &p->nodes[i];

@@ -8,8 +8,6 @@
 
 enum { LEAST = 3, MOST = 16 }; // operators of a function
 
-static const enum op stand_ins[MOST_CALLS] = {OP_GELU, OP_GELU_TANH, OP_SOFTPLUS};
-
 static bool has_op(const struct graph *p, enum op op)
 {
   for (int i = 0; i < p->nnodes; i++)
@@ -53,12 +51,12 @@ static enum op stand_in(struct calls *c, const struct graph *f)
 {
   for (int i = 0; i < c->n; i++)
     if (graph_same(c->of[i], f)) return c->as[i];
-  for (int i = 0; i < MOST_CALLS && c->n < MOST_CALLS; i++) {
-    bool used = has_op(c->p, stand_ins[i]);
-    for (int k = 0; k < c->n; k++) used |= c->as[k] == stand_ins[i];
+  for (enum op op = 0; op < OPS && c->n < MOST_CALLS; op++) {
+    bool used = !(op_rows[op].flags & STANDS_IN) || has_op(c->p, op);
+    for (int k = 0; k < c->n; k++) used |= c->as[k] == op;
     if (used) continue;
     c->of[c->n] = f;
-    return c->as[c->n++] = stand_ins[i];
+    return c->as[c->n++] = op;
   }
   return OPS;
 }
@@ -71,6 +69,7 @@ bool calls_of(struct arena *mem, const struct graph *p, struct calls *out)
   bool *needed = NEWS(mem, bool, p->ntensors + 1);
   struct err e = {0};
   *out = (struct calls){.p = p};
+  if (graph_ops(p) > SEARCH_LONG) return false; // it is cut first
   for (int i = p->nnodes - 1; i >= 0; i--) {
     const struct node *n = &p->nodes[i];
     bool wanted = n->op == OP_OUTPUT;

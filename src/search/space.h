@@ -510,7 +510,7 @@ struct planner {
   int few;       // graphs taken of a schedule at a time in the early pass; 0: all
   bool complete; // whether no limit on graphs was reached
   bool all_sets; // whether no limit on sets of tensors that one kernel makes was reached
-  int round;     // how often plans were made anew without kinds of kernels that no scheme takes: nrefused of them
+  int round;     // number of times that plans were rebuilt without refused kinds of kernels; nrefused: number of these kinds
   int nrefused, refused_cap;
   uint64_t *refused;
 };

@@ -10,7 +10,7 @@
 
 // WIDER: prices choose among this many times as many plans as the list has. RESIZED: number of plans tried with other sizes. SIZES: other sizes in
 // total; the last plan may exceed it.
-// ROUNDS: how often plans are made anew; ENOUGH: refused structures that condemn a kind.
+// ROUNDS: most times that plans are rebuilt. ENOUGH: number of refused structures from which on a kind is excluded.
 enum { WIDER = 4, RESIZED = 12, SIZES = 64, ROUNDS = 4, ENOUGH = 2 };
 static const double FAR = 1.5, NEAR = 1.1; // graphs that cost more than this times the best are not examined further
 
@@ -225,8 +225,8 @@ static bool refuse_kinds(struct search_trial *t, struct planner *pl)
   return pl->nrefused > before;
 }
 
-// Makes plans anew without these kinds. Schemes refuse a kernel for what it computes, so most structures of a kind are refused alike, and they may
-// fill the whole list.
+// Rebuilds the plans without the excluded kinds. The reason of a refusal is what the kernel computes, so most structures of a kind are refused. They may
+// fill the list of plans.
 static void try_others(struct search_trial *t, struct planner *pl, struct plan *plan, int most)
 {
   if (!pl->o->pricer->refuse) return;
