@@ -187,7 +187,7 @@ static int stage_inputs(struct gpu_evaluator *v, const struct buffers *b, uint64
   graph_outputs(v->g, outs);
   for (int i = 0; i < nout; i++) bytes[i] = sizeof(double) * (size_t)shape_size(&v->g->tensors[outs[i]].shape);
   bytes[nout] = PLAIN_TOLD * sizeof(int);
-  const struct buffers doubles = {.nin = b->nin, .nout = nout + 1, .in = b->in, .in_bytes = b->in_bytes, .out_bytes = bytes};
+  const struct buffers doubles = {.nin = b->nin, .nout = nout + 1, .in = b->in, .in_bytes = b->in_bytes, .out_bytes = bytes, .masks = b->masks};
   int status = gpu_worker_problem(v->w, &doubles, 1, e);
   for (int m = 0; m < PLAIN_MODES; m++) v->id[m] = -1;
   v->staged = status == OK, v->inputs = hash, v->bytes = bytes_of(v, b);

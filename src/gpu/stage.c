@@ -92,11 +92,11 @@ static int count_sets(struct stage *s, int asked, struct err *e)
   return OK;
 }
 
-// Set number j has the input bytes rotated by j guard lengths.
+// Set number j has the input bytes rotated by j guard lengths. A mask would have holes then, so it is not rotated.
 static int rotate(struct stage *s, int j, struct err *e)
 {
   for (int i = 0; i < s->map.nin; i++) {
-    int64_t n = s->map.in_bytes[i], cut = n ? (int64_t)j * GUARD % n : 0;
+    int64_t n = s->map.in_bytes[i], cut = n && !s->masks[i] ? (int64_t)j * GUARD % n : 0;
     gpu_address from = s->in + (uint64_t)s->in_at[i], to = from + (uint64_t)(j * s->in_bytes);
     if (gpu_copy(s->g, to, from + (uint64_t)cut, (size_t)(n - cut), e)) return e->status;
     if (gpu_copy(s->g, to + (uint64_t)(n - cut), from, (size_t)cut, e)) return e->status;
@@ -118,12 +118,16 @@ static int fill_sets(struct stage *s, struct err *e)
 
 // ---- the request ----
 
-static int64_t *read_list(struct arena *mem, struct wire *w, int *n)
+// Lengths, each with a flag if there are flags.
+static int64_t *read_list(struct arena *mem, struct wire *w, int *n, bool **flags)
 {
-  *n = (int)wire_get_count(w, sizeof(int64_t));
+  *n = (int)wire_get_count(w, sizeof(int64_t) * (flags ? 2 : 1));
   int64_t *x = NEWS(mem, int64_t, *n + 1);
-  for (int i = 0; i < *n; i++)
+  if (flags) *flags = NEWS(mem, bool, *n + 1);
+  for (int i = 0; i < *n; i++) {
     if ((x[i] = wire_get(w)) < 0) w->bad = true;
+    if (flags) (*flags)[i] = wire_get(w);
+  }
   return x;
 }
 
@@ -131,7 +135,7 @@ int stage_problem(struct stage *s, struct wire *in, int carried, struct wire *ou
 {
   stage_end(s);
   int nin, nout;
-  int64_t *in_bytes = read_list(&s->mem, in, &nin), *out_bytes = read_list(&s->mem, in, &nout);
+  int64_t *in_bytes = read_list(&s->mem, in, &nin, &s->masks), *out_bytes = read_list(&s->mem, in, &nout, NULL);
   int asked = (int)wire_get(in);
   if (in->bad) return err_set(e, ERR_GPU, NOWHERE, "a problem cannot be read");
   shared_layout(&s->mem, nin, in_bytes, nout, out_bytes, &s->map);

@@ -37,6 +37,7 @@ struct stage {
   struct shared_map map;
   char *shared;                   // NULL: no problem yet
   int64_t *in_at, *out_at;        // offsets in a set and in a ring
+  bool *masks;                    // by input: all sets have the same bytes
   int64_t in_bytes, out_bytes;    // of a set, of a ring
   int64_t zero_bytes, work_bytes; // of a ring: the most that a candidate needs
   int nsets, nring, nwork;

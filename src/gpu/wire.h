@@ -55,7 +55,7 @@ int64_t guarded_layout(int n, const int64_t *bytes, int64_t *offset);
 // ---- requests; each answer begins with status and error ----
 enum request {
   ASK_HELLO,   // fingerprint, device -> facts, free memory
-  ASK_PROBLEM, // sizes, sets; the shared memory -> sets
+  ASK_PROBLEM, // sizes and masks, sets; the shared memory -> sets
   ASK_LOAD,    // number, code -> algorithms of products
   ASK_DROP,    // number -> nothing
   ASK_COMPARE, // kernel, comparison; shared memory with the expected values -> nothing

@@ -33,6 +33,7 @@ struct gpu_worker {
   bool have_facts;
   struct arena mem; // of the problem
   struct shared_map map;
+  const bool *masks;
   int shared_fd, asked, sets;
   char *shared;                       // NULL: no problem
   int told;                           // start number of the worker that has the problem
@@ -173,7 +174,7 @@ static int tell_problem(struct gpu_worker *w, struct err *e)
 {
   struct wire in = {0}, out = {0};
   wire_put(&in, w->map.nin);
-  for (int i = 0; i < w->map.nin; i++) wire_put(&in, w->map.in_bytes[i]);
+  for (int i = 0; i < w->map.nin; i++) wire_put(&in, w->map.in_bytes[i]), wire_put(&in, w->masks[i]);
   wire_put(&in, w->map.nout);
   for (int i = 0; i < w->map.nout; i++) wire_put(&in, w->map.out_bytes[i]);
   wire_put(&in, w->asked);
@@ -335,6 +336,7 @@ int gpu_worker_problem(struct gpu_worker *w, const struct buffers *b, int sets, 
   if (p == MAP_FAILED) return err_set(e, ERR_MEMORY, NOWHERE, "no memory to share with the worker: %s", strerror(errno));
   w->shared = p;
   w->first = NEWS(&w->mem, void *, b->nout + 1), w->other = NEWS(&w->mem, void *, b->nout + 1);
+  w->masks = arena_copy(&w->mem, b->masks, sizeof *b->masks * (size_t)b->nin);
   for (int i = 0; i < b->nin; i++) large_copy(w->shared + w->map.in[i], b->in[i], b->in_bytes[i]);
   for (int i = 0; i < b->nout; i++) w->first[i] = w->shared + w->map.first[i], w->other[i] = w->shared + w->map.other[i];
   return ready(w, e);

@@ -66,7 +66,7 @@ static void fill_piece(void *arg, int i, int worker)
 void buffers_hold(struct buffers *b, struct left_call *c)
 {
   mem_keep(b);
-  mem_keep(b->in), mem_keep(b->out), mem_keep(b->in_bytes), mem_keep(b->out_bytes);
+  mem_keep(b->in), mem_keep(b->out), mem_keep(b->in_bytes), mem_keep(b->out_bytes), mem_keep(b->masks);
   b->left = c;
 }
 
@@ -79,7 +79,7 @@ void buffers_drop(struct buffers *b)
 {
   for (int i = 0; i < b->nin && b->in; i++) free(b->in[i]);
   for (int i = 0; i < b->nout && b->out; i++) free(b->out[i]);
-  mem_free(b->in), mem_free(b->out), mem_free(b->in_bytes), mem_free(b->out_bytes);
+  mem_free(b->in), mem_free(b->out), mem_free(b->in_bytes), mem_free(b->out_bytes), mem_free(b->masks);
   mem_free(b);
 }
 
@@ -125,9 +125,10 @@ int buffers_open_until(const struct graph *g, uint64_t seed, stop_flag stop, str
   int *in = list_of(g, graph_inputs, &b->nin), *res = list_of(g, graph_outputs, &b->nout);
   int status = side_open(g, in, b->nin, &b->in, &b->in_bytes, e);
   if (status == OK) status = side_open(g, res, b->nout, &b->out, &b->out_bytes, e);
+  b->masks = MEM_NEWS(bool, b->nin + 1);
   for (int i = 0; i < b->nin && status == OK; i++) {
     const struct tensor *t = &g->tensors[in[i]];
-    const bool mask = seed % 2 && wants_mask(g, in[i]);
+    const bool mask = b->masks[i] = seed % 2 && wants_mask(g, in[i]);
     if (num_whole(t->dtype) && !mask) {
       fill_whole(t, b->in[i], hash_mix(seed, (uint64_t)i));
       continue;

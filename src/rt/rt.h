@@ -117,6 +117,7 @@ struct buffers { // device tensors of a kernel graph's inputs and outputs, in th
   int nin, nout;
   void **in, **out;
   size_t *in_bytes, *out_bytes;
+  bool *masks;                       // by input: it hides scores, so its elements keep their places (mask_inputs.c)
   struct left_call *left;            // an abandoned call, or NULL (left.c)
   struct reference64_device *device; // computes float64 references on these inputs; NULL: the CPU does
 };
