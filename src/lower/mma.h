@@ -233,7 +233,7 @@ bool mma_parts_fit(struct mma_plan *p, int parts);       // sets p->parts
 int mma_parts_near(const struct mma_plan *p, int parts); // a number of parts near it, all of which have iterations; 0: none
 int64_t mma_parts_each(const struct mma_plan *p);        // iterations of a block, at most
 int64_t mma_parts_words(const struct mma_plan *p);       // f32 words that a thread of a block leaves
-double mma_parts_bytes(const struct mma_plan *p);        // that the last block of a group reads
+double mma_parts_cost(const struct mma_plan *p);         // s: from the first load of the last block of a group on
 int64_t mma_blocks(const struct mma_plan *p);            // of the kernel, without limit
 void mma_parts_arguments(const struct mma_plan *p, struct text *t, struct lower_out *out, struct str *writes);
 void mma_parts_bounds(struct mma_kernel *k); // prints @bid, @part, @from and @count

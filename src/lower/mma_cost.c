@@ -188,7 +188,7 @@ void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts 
 {
   *c = (struct kernel_counts){.kind = p->wg ? COUNT_WGMMA : COUNT_MMA, .blocks = (double)mma_blocks(p), .threads = p->threads, .cluster = 1};
   if (p->tail) c->tail = tail_cost(p->tail), c->cluster = p->tail->way == TAIL_CLUSTER ? (double)p->tail->parts : 1;
-  if (p->parts) c->tail = tail_last_cost(mma_parts_bytes(p));
+  if (p->parts) c->tail = mma_parts_cost(p);
   c->items = c->blocks, c->room = room(p), c->registers = (double)p->registers;
   count_tensors(p->job, c);
   loads(p, c), saves(p, sent, c), products(p, c), parts(p, c), arithmetic(p, c), combining(p, c);

@@ -49,7 +49,7 @@ int64_t mma_blocks(const struct mma_plan *p) { return graph_blocks(p->n->block) 
 
 int mma_parts_near(const struct mma_plan *p, int parts)
 {
-  const int64_t each = p->iterations / MAX(1, MIN(parts, p->iterations)), least = 2; // a block has at least that many iterations
+  const int64_t wanted = MAX(1, MIN(parts, p->iterations)), each = (p->iterations + wanted - 1) / wanted, least = 2; // iterations of a block
   const int64_t fit = (p->iterations + MAX(each, least) - 1) / MAX(each, least);
   return fit < 2 ? 0 : (int)MIN(fit, MMA_MOST_PARTS);
 }
@@ -85,11 +85,6 @@ int64_t mma_parts_words(const struct mma_plan *p)
 static int64_t rows_of(const struct mma_plan *p) { return p->cut ? MIN(p->cut, p->nrows) : p->nbatch * p->nrows; }
 
 static bool lacks_rows(const struct mma_plan *p) { return p->nbatch == 1 && rows_of(p) < p->wm * p->mt * 16; }
-
-double mma_parts_bytes(const struct mma_plan *p)
-{
-  return 4.0 * p->parts * p->threads * (double)mma_parts_words(p) * (double)rows_of(p) / (double)(p->wm * p->mt * 16);
-}
 
 void mma_parts_arguments(const struct mma_plan *p, struct text *t, struct lower_out *out, struct str *writes)
 {
@@ -200,6 +195,16 @@ static int parts_at_once(const struct mma_plan *p)
   const int64_t tiles = p->wm * p->mt * 2, used = lacks_rows(p) ? (rows_of(p) + 7) / 8 : tiles; // of 8 rows
   const int64_t words = MAX(1, mma_parts_words(p) * used / tiles);
   return (int)MAX(1, MIN(MIN(p->parts - 1, MOST_AT_ONCE), REGISTERS_AT_ONCE / words));
+}
+
+// Fitted to 24 settings of decoding attention on an H200, with 15 to 59 parts and 1 to 4 warps.
+static const double WAIT = 0.6e-6, COMBINE = 0.03e-6; // s: until loads that are in flight together have arrived; a part is added
+
+double mma_parts_cost(const struct mma_plan *p)
+{
+  const double bytes = 4.0 * p->parts * p->threads * (double)mma_parts_words(p) * (double)rows_of(p) / (double)(p->wm * p->mt * 16);
+  const int at_once = parts_at_once(p), waits = (p->parts - 1 + at_once - 1) / at_once;
+  return tail_last_cost(bytes) + (waits - 1) * WAIT + (p->parts - 1) * COMBINE;
 }
 
 // Adds n parts, from number `first` on, to the registers.
