@@ -96,11 +96,12 @@ class Product:
         a, b, d = (p["batch"], p["m"], p["k"]), (p["batch"], p["k"], p["n"]), (p["batch"], p["m"], p["n"])
         self.operands = list(zip(spec["args"], p["type"], [a, b, d, d, d], p["stride"]))  # a, b, d, then c, then a bias
         self.alpha, self.beta = p.get("alpha", 1), p.get("beta", 0)
-        self.biased, self.relu = "bias" in p.get("epilogue", ""), "relu" in p.get("epilogue", "")
+        ends = p.get("epilogue", "").split("_")
+        self.biased, self.relu, self.gelu = "bias" in ends, "relu" in ends, "gelu" in ends  # gelu: by tanh
 
     def run(self, places, stream):
         a, b, d, *more = [places.matrices(*x) for x in self.operands]
-        if more or self.relu or self.alpha != 1:
+        if more or self.relu or self.gelu or self.alpha != 1:
             self.ended(a, b, d, more[0] if self.beta else None, more[-1] if self.biased else None)
             return
         if a.shape[0] == 1:
@@ -115,8 +116,8 @@ class Product:
     def ended(self, a, b, d, c, bias):
         """If torch has a call that ends in the library's epilogue, this call is used; else operators run one by one, in fp32."""
         vector = bias is not None and a.shape[0] == 1 and c is None and self.alpha == 1 and bias.stride(1) == 0 and d.dtype == a.dtype
-        if vector and self.relu:
-            torch._addmm_activation(bias[0, 0], a[0], b[0], out=d[0])
+        if vector and (self.relu or self.gelu):
+            torch._addmm_activation(bias[0, 0], a[0], b[0], use_gelu=self.gelu, out=d[0])
         elif vector:
             torch.addmm(bias[0, 0], a[0], b[0], out=d[0])
         else:
@@ -124,7 +125,8 @@ class Product:
             x = x * self.alpha
             x = x if c is None else x + self.beta * c
             x = x if bias is None else x + bias
-            d.copy_(torch.relu(x) if self.relu else x)
+            x = torch.relu(x) if self.relu else x
+            d.copy_(torch.nn.functional.gelu(x, approximate="tanh") if self.gelu else x)
 
 
 class Places:

@@ -36,13 +36,22 @@ static bool made_of_one(const struct graph *b, int t, struct span_mask *m)
 
 static bool is_condition(const struct graph *b, int t) { return b->tensors[t].dtype == BOOL || op_rows[maker(b, t)->op].flags & BRACKET; }
 
+// Whether a reshape only adds or removes leading dimensions of extent 1, so that its elements meet the same elements of other operands.
+static bool keeps_places(const struct graph *b, const struct node *n)
+{
+  const struct shape *x = &b->tensors[n->in[0]].shape, *y = &b->tensors[n->out].shape;
+  for (int i = 1; i <= MAX(x->n, y->n); i++)
+    if ((i <= x->n ? x->d[x->n - i] : 1) != (i <= y->n ? y->d[y->n - i] : 1)) return false;
+  return true;
+}
+
 // The constant factor by which element t grows with the result of keep. 0: it does not, or by no constant factor.
 static double follows(const struct graph *b, int t, int keep)
 {
   const struct node *n = maker(b, t);
   if (t == b->nodes[keep].out) return 1;
   if (n->op == OP_MUL_SCALAR) return n->a.scalar * follows(b, n->in[0], keep);
-  if (n->op == OP_ADD_SCALAR || n->op == OP_SUB) return follows(b, n->in[0], keep);
+  if (n->op == OP_ADD_SCALAR || n->op == OP_SUB || (n->op == OP_RESHAPE && keeps_places(b, n))) return follows(b, n->in[0], keep);
   return n->op == OP_ADD ? follows(b, n->in[0], keep) + follows(b, n->in[1], keep) : 0;
 }
 

@@ -42,8 +42,10 @@ static const struct {
 static const char *text_of(struct arena *mem, int mask, int size, bool adds, bool weighs)
 {
   const int n = sizes[size].rows;
-  const char *s = adds ? "matmul(q, transpose(k)) * 0.125 + keep(clamp(m, lo=-15000, hi=inf), shown, scalar=-45000)"
-                       : "keep(matmul(q, transpose(k)) * 0.125, shown, scalar=-30000)";
+  const char *added = "keep(clamp(m, lo=-15000, hi=inf), shown, scalar=-45000)";
+  if (weighs) added = arena_printf(mem, "reshape(%s, [1, 1, %d, %d])", added, n / sizes[size].blocks, n / sizes[size].iterations);
+  const char *s =
+      adds ? arena_printf(mem, "matmul(q, transpose(k)) * 0.125 + %s", added) : "keep(matmul(q, transpose(k)) * 0.125, shown, scalar=-30000)";
   const char *c = adds ? arena_printf(mem, "keep(%s, %s, scalar=-60000)", masks[mask].added, masks[mask].shown)
                        : arena_printf(mem, "mask(x * 0 + 1, %s)", masks[mask].shown);
   return arena_printf(mem, attention, n, n, n, n, n, n, n, n, c, sizes[size].blocks, sizes[size].iterations, adds ? -50000 : 0.5, s,
@@ -96,25 +98,27 @@ static void any_mask(void **state)
 #define SCORES                                                                                                                        \
   "Q: f16[2, 64, 64]\n K: f16[2, 128, 64]\n V: f16[2, 128, 64]\n M: f16[%s, 128]\n O = block(x=2; i=2) {\n q = iter(Q, imap={x:0})\n" \
   " k = iter(K, imap={x:0}, fmap={i:1})\n v = iter(V, imap={x:0}, fmap={i:1})\n m = iter(M, fmap={i:1})\n lowest = const(-50000)\n"   \
-  " shown = lowest <= m\n e = exp(matmul(q, transpose(k)) + keep(m, shown, scalar=-45000))\n"
+  " shown = lowest <= m\n e = exp(matmul(q, transpose(k)) + %s)\n"
 
 // Rows that are all alike say little, and the condition may do nothing but weigh exponentials that are 0 where it hides.
 static void others(void **state)
 {
   (void)state;
   static const struct {
-    const char *rows, *saved;
+    const char *rows, *added, *saved;
     bool taken;
-  } cases[] = {{"64", "accum(matmul(e * shown, v)) / accum_sum(e, dim=2)", true},
-               {"64", "accum(matmul(e, v)) / accum_sum(e, dim=2)", true},
-               {"1", "accum(matmul(e * shown, v)) / accum_sum(e, dim=2)", false},
-               {"64", "accum(matmul(e, v)) / accum_sum(e + shown, dim=2)", false},
-               {"64", "accum(matmul(exp(matmul(q, transpose(k))) * shown, v)) / accum_sum(e, dim=2)", false}};
+  } cases[] = {{"64", "%s", "accum(matmul(e * shown, v)) / accum_sum(e, dim=2)", true},
+               {"64", "reshape(%s, [1, 64, 64])", "accum(matmul(e * shown, v)) / accum_sum(e, dim=2)", true},
+               {"64", "reshape(reshape(%s, [32, 128]), [1, 64, 64])", "accum(matmul(e * shown, v)) / accum_sum(e, dim=2)", false},
+               {"64", "%s", "accum(matmul(e, v)) / accum_sum(e, dim=2)", true},
+               {"1", "%s", "accum(matmul(e * shown, v)) / accum_sum(e, dim=2)", false},
+               {"64", "%s", "accum(matmul(e, v)) / accum_sum(e + shown, dim=2)", false},
+               {"64", "%s", "accum(matmul(exp(matmul(q, transpose(k))) * shown, v)) / accum_sum(e, dim=2)", false}};
   for (size_t i = 0; i < COUNT(cases); i++) {
     struct arena mem = {0};
     struct graph *g;
     struct err e = {0};
-    const char *head = arena_printf(&mem, SCORES, cases[i].rows),
+    const char *added = arena_printf(&mem, cases[i].added, "keep(m, shown, scalar=-45000)"), *head = arena_printf(&mem, SCORES, cases[i].rows, added),
                *text = arena_printf(&mem, "%s save(%s, omap={x:0})\n }\n return O", head, cases[i].saved);
     assert_int_equal(legal_spans(&mem, wrapped(&mem, text), &g, &e), cases[i].taken ? OK : NO);
     arena_close(&mem);
