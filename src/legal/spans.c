@@ -62,14 +62,16 @@ static bool vanishes(const struct graph *b, int t, int keep)
   return n->op == OP_EXP && follows(b, n->in[0], keep) * b->nodes[keep].a.scalar <= LOWEST_HIDDEN;
 }
 
-// Whether every other reader of the condition multiplies it by an exponential that is 0 where the condition is 0, in rows with shown elements.
-static bool only_weighs(const struct graph *b, struct span_mask *m)
+// Whether every other reader of the condition, which t is, multiplies it by an exponential that is 0 where the condition is 0, in rows with shown
+// elements.
+static bool only_weighs(const struct graph *b, struct span_mask *m, int t)
 {
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     for (int k = 0; k < n->nin && n->op != OP_ITER && i != m->keep && !(n->nout && m->made[n->out]); k++) {
-      if (n->in[k] != m->shown) continue;
-      if (n->op != OP_MUL || !vanishes(b, n->in[1 - k], m->keep)) return false;
+      if (n->in[k] != t) continue;
+      const bool same = n->op == OP_RESHAPE && keeps_places(b, n) && only_weighs(b, m, n->out);
+      if (!same && (n->op != OP_MUL || !vanishes(b, n->in[1 - k], m->keep))) return false;
       m->weighs = true;
     }
   }
@@ -96,7 +98,7 @@ static bool find(struct arena *mem, const struct graph *g, const struct node *ne
     m->adds = made_of_one(b, n->out, m);
     for (int t = 0; t < b->ntensors && !m->adds; t++) m->made[t] = false;
     if (!m->adds) made_of_one(b, n->in[1], m);
-    if (only_weighs(b, m) && walks_rows(g, b, m->tile, node_iterated(nest, m->tile))) return true;
+    if (only_weighs(b, m, m->shown) && walks_rows(g, b, m->tile, node_iterated(nest, m->tile))) return true;
   }
   return false;
 }

@@ -42,14 +42,17 @@ static const struct {
 static const char *text_of(struct arena *mem, int mask, int size, bool adds, bool weighs)
 {
   const int n = sizes[size].rows;
+  const char *dims = arena_printf(mem, "[1, 1, %d, %d]", n / sizes[size].blocks, n / sizes[size].iterations);
   const char *added = "keep(clamp(m, lo=-15000, hi=inf), shown, scalar=-45000)";
-  if (weighs) added = arena_printf(mem, "reshape(%s, [1, 1, %d, %d])", added, n / sizes[size].blocks, n / sizes[size].iterations);
+  if (weighs) added = arena_printf(mem, "reshape(%s, %s)", added, dims);
   const char *s =
       adds ? arena_printf(mem, "matmul(q, transpose(k)) * 0.125 + %s", added) : "keep(matmul(q, transpose(k)) * 0.125, shown, scalar=-30000)";
   const char *c = adds ? arena_printf(mem, "keep(%s, %s, scalar=-60000)", masks[mask].added, masks[mask].shown)
                        : arena_printf(mem, "mask(x * 0 + 1, %s)", masks[mask].shown);
   return arena_printf(mem, attention, n, n, n, n, n, n, n, n, c, sizes[size].blocks, sizes[size].iterations, adds ? -50000 : 0.5, s,
-                      weighs ? "e * shown" : "e");
+                      !weighs ? "e"
+                      : adds  ? arena_printf(mem, "e * reshape(shown, %s)", dims)
+                              : "e * shown");
 }
 
 static struct graph *wrapped(struct arena *mem, const char *text)
@@ -110,6 +113,8 @@ static void others(void **state)
   } cases[] = {{"64", "%s", "accum(matmul(e * shown, v)) / accum_sum(e, dim=2)", true},
                {"64", "reshape(%s, [1, 64, 64])", "accum(matmul(e * shown, v)) / accum_sum(e, dim=2)", true},
                {"64", "reshape(reshape(%s, [32, 128]), [1, 64, 64])", "accum(matmul(e * shown, v)) / accum_sum(e, dim=2)", false},
+               {"64", "reshape(%s, [1, 64, 64])", "accum(matmul(reshape(shown, [1, 64, 64]) * e, v)) / accum_sum(e, dim=2)", true},
+               {"64", "%s", "accum(matmul(reshape(shown, [64, 64]) * e, v)) / accum_sum(e + reshape(shown, [1, 64, 64]), dim=2)", false},
                {"64", "%s", "accum(matmul(e, v)) / accum_sum(e, dim=2)", true},
                {"1", "%s", "accum(matmul(e * shown, v)) / accum_sum(e, dim=2)", false},
                {"64", "%s", "accum(matmul(e, v)) / accum_sum(e + shown, dim=2)", false},
