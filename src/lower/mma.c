@@ -139,6 +139,20 @@ void mma_quads(struct text *t, int threads)
   text_line(t, "#quads:[%d].[4].thread = #t.tile([4])\n@q, _ = #quads.indices()\n#quad:[4].thread = #quads[@q]", threads / 4);
 }
 
+static void longest_first(struct mma_kernel *k)
+{
+  const struct graph *b = k->p->n->block;
+  const char *place = arena_printf(k->mem, "%lld - @first", (long long)graph_blocks(b) - 1);
+  int64_t stride[GRID_AXES] = {1};
+  struct str terms = {0};
+  for (int i = 1; i < b->ngrid; i++) stride[i] = stride[i - 1] * b->grid[i - 1];
+  if (k->p->late >= 0)
+    mma_late_text(k, b->grid, stride, place, &terms), text_line(k->t, "@bid = 0%s", str_text(&terms));
+  else
+    text_line(k->t, "@bid = %s", place);
+  str_free(&terms);
+}
+
 static void groups(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
@@ -150,7 +164,7 @@ static void groups(struct mma_kernel *k)
     tail_blocks(p->tail, t);
   else
     emit_tiles(t, p->job->gpu, graph_blocks(p->n->block), backwards ? "@first" : "@bid");
-  if (backwards) text_line(t, "@bid = %lld - @first", (long long)graph_blocks(p->n->block) - 1);
+  if (backwards) longest_first(k);
   text_line(t, "@tid = #t.indices()\n#me = #t.scalar()");
   mma_warps(t, p->wm, p->wn);
   mma_quads(t, p->threads);

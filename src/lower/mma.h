@@ -27,7 +27,7 @@
 //   mma_combine.c  adds parts of warps                mma_cost.c     counts work for the cost model
 //   mma_side.c     computed right operands            mma_hidden.c   masked iterations
 //   mma_save.c     savers                             mma_pad.c      sizes that fragments do not divide
-//   mma_parts.c    blocks that share a loop
+//   mma_parts.c    blocks that share a loop          mma_late.c     the order of blocks, longest first
 //   mma.c          the frame of the kernel; the scheme
 #ifndef MICA_LOWER_MMA_H
 #define MICA_LOWER_MMA_H
@@ -128,6 +128,7 @@ struct mma_plan {
   bool *own, *added;    // for each value: computed only if the condition masks something; and of these, only if rows add something to unmasked scores
   double share, partly; // modelled shares: of the iterations that remain, and of these the ones with masked elements
   bool backwards;       // the last blocks have the most iterations, and come first
+  int late;             // the only axis along which blocks have more and more iterations; -1: none (mma_late.c)
   int norder, *order;   // computed values in their order
   enum dtype type;      // of the operands
   bool wg, wg_async;    // wg: products by wgmma (wgmma.h); wg_async: those of one iteration run while the next one's are issued
@@ -226,6 +227,10 @@ const char *mma_iteration(const struct mma_plan *p, const char *it); // iteratio
 const char *mma_iterations(const struct mma_kernel *k);              // number of the loop's iterations, as text
 bool mma_read_hidden(const struct mma_plan *p, int load);            // whether the load is only used to compute the masked score
 const char *mma_partly_hidden(struct mma_kernel *k);                 // the condition that the iteration has masked elements
+// ---- mma_late.c ----
+bool mma_changes(const struct mma_plan *p, const struct mma_tile *t, int axis); // whether blocks along the axis have other tiles
+// Prints a block's number, as terms, from its place in the order: shorter blocks first in each section. Extents and strides of grid axes are in blocks.
+void mma_late_text(struct mma_kernel *k, const int64_t *extent, const int64_t *stride, const char *place, struct str *out);
 // ---- mma_cost.c ----
 void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *out); // sent: savers by TMA, or NULL
 // ---- mma_parts.c ----

@@ -256,6 +256,21 @@ static int64_t iterations_at(const struct mma_plan *p, const int64_t *grid, int6
   return n;
 }
 
+// The only grid axis on which bounds depend; -1: there are several, or none.
+static int bounds_axis(const struct mma_plan *p)
+{
+  int axis = -1, n = 0;
+  for (int g = 0; g < p->n->block->ngrid; g++) {
+    bool depends = p->cut && !g;
+    for (int i = 0; i < p->hidden.nbounds; i++) {
+      const struct kern_sum *b = &p->hidden.bound[i];
+      depends |= b->stride[p->n->nletters + g] || (b->by && mma_access(p, b->load)->grid[g]);
+    }
+    if (depends) axis = g, n++;
+  }
+  return n == 1 ? axis : -1;
+}
+
 // The share of iterations that are executed. If all blocks run at once, the longest block counts.
 static void shares(struct mma_plan *p)
 {
@@ -290,11 +305,12 @@ bool mma_read_hidden(const struct mma_plan *p, int load)
 
 void mma_hidden_plan(struct mma_plan *p)
 {
-  p->share = p->partly = 1;
+  p->share = p->partly = 1, p->late = -1;
   p->own = NEWS(p->job->mem, bool, p->k.nvalues + 1), p->added = NEWS(p->job->mem, bool, p->k.nvalues + 1);
   p->may_hide = p->hides = p->iterations > 1 && norm_only_loop(p->n->block) >= 0 && kern_hides(&p->k, &p->hidden);
   if (p->hides && p->hidden.loads && !may_load(p)) p->may_hide = p->hides = false;
   if (!p->hides) return;
   mark_own(p);
   (p->hidden.loads ? share_loaded : shares)(p);
+  p->late = p->backwards ? bounds_axis(p) : -1;
 }

@@ -126,7 +126,6 @@ void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struc
 // ---- wgmma_ahead.c ----
 void wgmma_fetch_late(struct mma_kernel *k, const struct wg_plan *w); // to L2, at the begin of an item
 // ---- wgmma_pair.c ----
-bool wgmma_changes(const struct mma_plan *p, const struct mma_tile *t, int axis); // do blocks along the grid axis read other elements?
 bool wgmma_pair_fit(struct wg_plan *w, int pair);
 bool wgmma_shares(const struct wg_plan *w, int tile);
 void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,

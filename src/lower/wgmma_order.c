@@ -12,7 +12,7 @@ static enum wgmma_along along(const struct wg_plan *w, int axis)
   int varying = 0, changing = 0;
   for (int i = 0; i < p->ntiles; i++) {
     varying += p->tile[i].varying;
-    changing += p->tile[i].varying && wgmma_changes(p, &p->tile[i], axis);
+    changing += p->tile[i].varying && mma_changes(p, &p->tile[i], axis);
   }
   return !changing ? varying ? ALONG_NONE : ALONG_ALL : changing < varying ? ALONG_SOME : ALONG_ALL;
 }
@@ -28,7 +28,7 @@ static double elements_along(const struct mma_plan *p, int axis)
 {
   double elements = 0;
   for (int i = 0; i < p->ntiles; i++)
-    if (p->tile[i].varying && wgmma_changes(p, &p->tile[i], axis)) elements += (double)(p->tile[i].rows * p->tile[i].cols);
+    if (p->tile[i].varying && mma_changes(p, &p->tile[i], axis)) elements += (double)(p->tile[i].rows * p->tile[i].cols);
   return elements;
 }
 
@@ -102,7 +102,9 @@ void wgmma_item(struct mma_kernel *k, const struct wg_plan *w, const char *item)
   struct str s = {0};
   const char *at = w->pair_axis >= 0 ? arena_printf(k->mem, "%s / 2", item) : item;
   if (w->pair_axis >= 0) str_add(&s, " + @half * %lld", (long long)o.stride[w->pair_axis] / 2);
-  if (o.band[0] < 0) { // slowest first
+  if (w->p.hides && w->p.late >= 0) {
+    mma_late_text(k, o.extent, o.stride, at, &s);
+  } else if (o.band[0] < 0) { // slowest first
     add_axes_along(w, &o, ALONG_ALL, &outer), add_axes_along(w, &o, ALONG_SOME, &outer), add_axes_along(w, &o, ALONG_NONE, &outer);
     mma_walk_text(&outer, at, &s);
   } else {

@@ -17,14 +17,11 @@ static int halved_dim(const struct box *b)
   return first;
 }
 
-bool wgmma_changes(const struct mma_plan *p, const struct mma_tile *t, int axis) { return p->n->iter[t->iter].grid[axis] || (t->cut && !axis); }
-
 // Whether blocks along the axis read the same tile, and each can copy a half. Each block copies other tiles for itself.
 static bool may_share(const struct wg_plan *w, int tile, int axis)
 {
   const struct mma_tile *t = &w->p.tile[tile];
-  return t->varying && !wgmma_changes(&w->p, t, axis) &&
-         (w->box[tile].chunks % 2 == 0 || (w->box[tile].chunks == 1 && halved_dim(&w->box[tile]) >= 0));
+  return t->varying && !mma_changes(&w->p, t, axis) && (w->box[tile].chunks % 2 == 0 || (w->box[tile].chunks == 1 && halved_dim(&w->box[tile]) >= 0));
 }
 
 static double bytes_along(const struct wg_plan *w, int axis)
