@@ -4,6 +4,7 @@
 # test: release
 set -u
 . tests/shell.sh
+unset CC # the compiler itself, in each run
 cat >"$work/a.mica" <<'END'
 program a() {
   X: f32[8, 16]
