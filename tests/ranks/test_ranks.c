@@ -1,7 +1,7 @@
 // The laws of ranks: each holds wherever it applies, in both directions; and programs whose operators of all ranks they move.
-// test: quick sanitized
 #include "front/front.h"
 #include "ranks/ranks.h"
+#include "thin.h"
 
 #include <ctype.h>
 #include <setjmp.h>
@@ -118,17 +118,19 @@ static int applies(struct arena *mem, const struct graph *g, int law, bool back)
   return n;
 }
 
+// The sanitizers see the first sample to which a law applies.
 static void every_law_holds(void **state)
 {
   (void)state;
+  const bool first = thinned(2) > 1;
   static const char *const shapes[] = {"[4, 4]", "[4, 1]", "[1, 4]", "[8, 4]", "[4, 8]"};
   for (int law = 0; law < RANKS_LAWS; law++)
     for (int back = 0; back < 2; back++) {
       int n = 0;
       bool last = false;
-      for (int choice = 0; !last; choice++)
+      for (int choice = 0; !last && !(first && n); choice++)
         for (int d = 0; d < 2; d++)
-          for (size_t shape = 0; shape < COUNT(shapes); shape++) {
+          for (size_t shape = 0; shape < COUNT(shapes) && !(first && n); shape++) {
             struct arena mem = {0};
             last = true;
             const struct graph *g = program_of(&mem, back ? ranks_laws[law].right : ranks_laws[law].left, choice, d, shapes[shape], &last);
