@@ -3,6 +3,7 @@
 #
 #   once.sh OUT IN... -- COMMAND...     COMMAND makes OUT of the files IN; it names all of them in the folder of OUT
 #
+# A header that a file of IN includes with quotes is one of IN; otherwise nothing is kept, because a change of the header would not be seen.
 # MICA_OBJECTS is the folder of what is kept (tests/CMakeLists.txt); without it nothing is kept. An object is kept if its command ended with status 0
 # and printed nothing. An object that no test read for 30 days is removed.
 out=$1 folder=${1%/*} in=()
@@ -10,6 +11,10 @@ shift
 while [ "$1" != -- ]; do in+=("$1"); shift; done
 shift
 [ -n "${MICA_OBJECTS:-}" ] && program=$(command -v "$1") || exec "$@"
+for file in "${in[@]}"; do [ -f "$file" ] || exec "$@"; done
+for header in $(sed -nE 's/^ *# *include *"([^"]*)".*/\1/p' "${in[@]}"); do
+  [[ " ${in[*]} " == *"/$header "* ]] || exec "$@"
+done
 words=("${@//"$folder"/.}")
 for ((i = 1; i < ${#words[@]}; i++)); do # a precompiled header is a copy of a header, wherever it is
   [ "${words[i - 1]}" != -include ] || words[i]=${words[i]##*/}

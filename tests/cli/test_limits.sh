@@ -12,7 +12,7 @@ program a() {
   return exp(matmul(X, W))
 }
 END
-optimize=("$MICA" optimize "$work/a.mica" --target cpu --dtype f32 --time 30 --no-db --out "$work/result")
+optimize=("$MICA" optimize "$work/a.mica" --target cpu --dtype f32 --time 30 --measure 1 --no-db --out "$work/result")
 
 # PATTERN LIMITS...: the status is 3, and so is the hint; or all went well
 limited() {

@@ -12,7 +12,7 @@ compile() {
     printf '#include <%s>\n' algorithm cmath cstdio cstdlib cstring functional memory vector setjmp.h time.h ucontext.h >"$headers"
     bash tests/once.sh "$headers.gch" "$headers" -- g++ "$quick" -U_FORTIFY_SOURCE -std=c++17 -x c++-header -o "$headers.gch" "$headers"
   }
-  expect 0 '' bash tests/once.sh "$work/$name" "$headers" "$work/$name.cu" -- \
+  expect 0 '' bash tests/once.sh "$work/$name" "$headers" "$work/$name.cu" "$work/mega_shim.h" -- \
     g++ "$quick" -U_FORTIFY_SOURCE -std=c++17 -DMEGA_SHIM -include "$headers" "$@" -x c++ -o "$work/$name" "$work/$name.cu"
 }
 # same FILE STEPS OPTION...: a model with these options

@@ -118,7 +118,7 @@ static int applies(struct arena *mem, const struct graph *g, int law, bool back)
   return n;
 }
 
-// The sanitizers see the first sample to which a law applies.
+// The sanitizers run the first sample to which a law applies.
 static void every_law_holds(void **state)
 {
   (void)state;
@@ -168,6 +168,7 @@ static void operators_of_all_ranks_move(void **state)
 {
   (void)state;
   for (size_t i = 0; i < COUNT(rows); i++) {
+    if (thinned(2) > 1 && !strcmp(rows[i].target, "cpu")) continue; // the same programs for a GPU
     struct arena mem = {0};
     struct err e = {0};
     struct target t;
