@@ -259,11 +259,14 @@ static inline void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u3
   int lane = (int)TID % 32;
   memcpy(part[lane], mine, sizeof mine);
   shim_pass(w.gate, 32);
-  for (int i = 0; i < 4; i++) // rows lane / 4 and lane / 4 + 8, columns lane % 4 * 2 and the next
-    for (int k = 0; k < 16; k += 2) {
-      u32 x = part[lane / 4 * 4 + k % 8 / 2][i / 2 + k / 8 * 2], y = part[(lane % 4 * 2 + i % 2) * 4 + k % 8 / 2][4 + k / 8];
-      if (x) c[i] += shim_part(x, 0) * shim_part(y, 0) + shim_part(x, 1) * shim_part(y, 1);
-    }
+  for (int i = 0; i < 4; i++) { // rows lane / 4 and lane / 4 + 8, columns lane % 4 * 2 and the next
+    const u32 *x = &part[lane / 4 * 4][i / 2], *y = &part[(lane % 4 * 2 + i % 2) * 4][4];
+    float sum = c[i];
+    for (int k = 0; k < 2; k++, x += 2, y++)
+      for (int at = 0; at < 4 * 6; at += 6) // the words of four lanes
+        if (x[at]) sum += shim_part(x[at], 0) * shim_part(y[at], 0) + shim_part(x[at], 1) * shim_part(y[at], 1);
+    c[i] = sum;
+  }
 }
 
 static inline void load_transposed(u32 (&v)[4], const void *row)

@@ -151,7 +151,7 @@ expect 1 'the pass choices drops the candidate' "$MICA" optimize "$work/chain.mi
   --candidate "$work/half.mica" --knobs 'rows; nothing=1'
 
 # ---- a saved graph is a candidate: its exponentials are of differences to maxima, in thread graphs ----
-echo 'program a { Q: f16[2, 64, 64]; K: f16[2, 64, 256]; V: f16[2, 256, 64]; return matmul(softmax(matmul(Q, K), dim=2), V) }' >"$work/a.mica"
+echo 'program a { Q: f16[2, 32, 16]; K: f16[2, 16, 32]; V: f16[2, 32, 16]; return matmul(softmax(matmul(Q, K), dim=2), V) }' >"$work/a.mica"
 expect 0 '' "$MICA" optimize "$work/a.mica" --target sm_90a --threads 2 --out "$work/a" --quiet
 expect 0 'thread\(' cat "$work/a/graph.mica"
 expect 0 '^// lower' "$MICA" optimize "$work/a.mica" --target sm_90a --candidate "$work/a/graph.mica" --stop-after lower

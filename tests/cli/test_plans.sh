@@ -13,7 +13,7 @@ optimize() { # user, name of the report, more words
   local user=$1 report=$2
   shift 2
   rm -rf "$work/$user/mica"
-  expect 0 'optimized' of "$user" "$MICA" optimize "$work/soft.mica" --target sm_90a --threads 1 --json "$work/$report.json" "$@"
+  expect 0 'optimized' of "$user" "$MICA" optimize "$work/soft.mica" --target sm_90a --threads 1 --measure 1 --json "$work/$report.json" "$@"
 }
 states() { # how many the report has, and whether a plan stood for the search
   python3 - "$work/$1.json" <<'PYTHON'
@@ -24,7 +24,7 @@ PYTHON
 }
 is() { [ "$(states "$1")" = "$2" ] || complain "$1: $(states "$1"), not $2"; }
 
-printf 'program soft() {\n  X: f16[64, 256]\n  E = exp(X)\n  return E / sum(E, dim=1)\n}\n' >"$work/soft.mica"
+printf 'program soft() {\n  X: f16[16, 64]\n  E = exp(X)\n  return E / sum(E, dim=1)\n}\n' >"$work/soft.mica"
 optimize one first
 is first 'True False proved'
 mkdir "$work/plans"
@@ -32,7 +32,7 @@ expect 0 '1 plan is in' of one "$MICA" db export "$work/plans/sm_90a.jsonl" --po
 [ "$(head -1 "$work/plans/sm_90a.jsonl")" = '{"mica plans":1}' ] || complain "the head"
 
 # Another user and other names: no search, and the same kernels.
-printf 'program other() {\n  rows: f16[64, 256]\n  e = exp(rows)\n  return e / sum(e, dim=1)\n}\n' >"$work/soft.mica"
+printf 'program other() {\n  rows: f16[16, 64]\n  e = exp(rows)\n  return e / sum(e, dim=1)\n}\n' >"$work/soft.mica"
 MICA_PLANS=$work/plans optimize two planned
 is planned 'False True proved'
 grep -q 'sm_90a.jsonl:2' "$work/out" || complain "the report does not name the plan"
@@ -48,10 +48,10 @@ MICA_PLANS=$work/plans optimize two fresh --fresh
 is fresh 'True False proved'
 MICA_PLANS=$work/plans optimize two limited --max-kernel-ops 3
 is limited 'True False proved'
-sed -i 's/256/512/' "$work/soft.mica"
+sed -i 's/64/128/' "$work/soft.mica"
 MICA_PLANS=$work/plans optimize two larger
 is larger 'True False proved'
-sed -i 's/512/256/' "$work/soft.mica"
+sed -i 's/128/64/' "$work/soft.mica"
 for pass in split search stable; do # these end ahead of what proves a plan
   expect 0 "^# $pass" env MICA_PLANS="$work/plans" HOME="$work/two" "$MICA" optimize "$work/soft.mica" --target sm_90a --db "$work/two/s.db" --stop-after $pass
 done
@@ -59,7 +59,7 @@ done
 # An import comes first, and it can be exported again.
 rm -rf "$work/two/mica"
 expect 0 '1 plan imported' of two "$MICA" db import "$work/plans/sm_90a.jsonl"
-expect 0 'plan +of the database' of two "$MICA" optimize "$work/soft.mica" --target sm_90a --threads 1
+expect 0 'plan +of the database' of two "$MICA" optimize "$work/soft.mica" --target sm_90a --threads 1 --measure 1
 expect 0 '1 plan is in' of two "$MICA" db export "$work/again" --portable
 cmp -s "$work/again" "$work/plans/sm_90a.jsonl" || complain "a plan changes on its way"
 
@@ -93,11 +93,11 @@ refused() { # name, words of the reason
 }
 change unequal 'p["graph"] = p["graph"].replace("exp(x)", "exp(x + x)")'
 refused unequal 'not equal'
-change unfit 'p["graph"] = p["graph"].replace("64, 256", "64, 128")'
+change unfit 'p["graph"] = p["graph"].replace("16, 64", "16, 128")'
 refused unfit 'inputs and outputs'
 change noise 'p["graph"] = "graph {{{ \\u0000"'
 refused noise 'expected .*name, found'
-change deep 'p["graph"] = "graph g { X: f16[64, 256]\n return " + "(" * 100000'
+change deep 'p["graph"] = "graph g { X: f16[16, 64]\n return " + "(" * 100000'
 refused deep 'nested more than'
 change knobs 'p["how"] = [h.split()[0] + " vec=123456789 across=-7" for h in p["how"]]'
 refused knobs 'schemes or knobs that this build does not have'
@@ -107,7 +107,7 @@ for value in -1 268435456 8x; do
 done
 change scheme 'p["how"] = ["no_such_scheme x=1"]'
 refused scheme 'schemes or knobs that this build does not have'
-change written 'p["graph"] = "program p() { X: f16[64, 256]\n E = exp(X)\n return E / sum(E, dim=1)\n}"; p["how"] = ["no_such_scheme"]'
+change written 'p["graph"] = "program p() { X: f16[16, 64]\n E = exp(X)\n return E / sum(E, dim=1)\n}"; p["how"] = ["no_such_scheme"]'
 refused written 'schemes or knobs that this build does not have'
 change many 'p["how"] = p["how"] * 3'
 refused many 'schemes or knobs that this build does not have'

@@ -8,12 +8,16 @@ set -u
 command -v g++ >/dev/null || { echo "skipped: g++ is not there"; exit 77; }
 under=()
 
-compile() { # OPTION...
-  expect 0 '' g++ -std=c++17 -Wall -Werror -Wno-unknown-pragmas -Wno-unused-function -fno-strict-aliasing -I src -I tests/cuda "$@"
+options=(-std=c++17 -Wall -Werror -Wno-unknown-pragmas -Wno-unused-function -fno-strict-aliasing -I src -I tests/cuda)
+mapfile -t sources < <(g++ "${options[@]}" -MM -DWORLD=2 -DMEET_TEXT='"cuda/meet.cuh"' tests/cuda/meet_shim.cc tests/cuda/meet_rows.cc |
+  tr ' ' '\n' | grep / | sort -u)
+[ ${#sources[@]} -gt 5 ] || complain "the sources of the test are ${sources[*]}"
+compile() { # OUT TEXT OPTION...: OUT of a text like meet.cuh, once (tests/once.sh)
+  expect 0 '' bash tests/once.sh "$1" "$2" "${sources[@]}" -- g++ "${options[@]}" "${@:3}" -o "$1"
 }
 with_text() { # TEXT RANKS HOW: meet.cuh or a text like it, with the machine and the test of so many ranks, which is compiled once
-  [ -f "$work/machine$2.o" ] || compile -O1 -DWORLD="$2" -c -o "$work/machine$2.o" tests/cuda/meet_shim.cc
-  compile "$3" -DWORLD="$2" -DMEET_TEXT="\"$1\"" -o "$work/meet" tests/cuda/meet_rows.cc "$work/machine$2.o"
+  [ -f "$work/machine$2.o" ] || compile "$work/machine$2.o" src/cuda/meet.cuh -O1 -DWORLD="$2" -c tests/cuda/meet_shim.cc
+  compile "$work/meet" "$1" "$3" -DWORLD="$2" -DMEET_TEXT="\"$1\"" tests/cuda/meet_rows.cc "$work/machine$2.o"
 }
 for ranks in 2 4 8; do
   with_text "$PWD/src/cuda/meet.cuh" "$ranks" -O1

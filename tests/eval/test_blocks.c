@@ -190,7 +190,8 @@ static void examples(void **state)
     struct arena mem = {0};
     const struct graph *a = test_load(&mem, files[i][0]), *b = test_load(&mem, files[i][1]);
     for (enum domain d = DOM_F64; d <= DOM_FIELD; d++)
-      if ((i + d) % (unsigned)thinned(3) == 0) check_pair(&mem, files[i][0], a, b, d, 0.25); // each file and each domain once
+      if ((i + d) % (unsigned)quick_step(3) == 0 && (3 * i + d) % (unsigned)thinned(9) == 0) // each file and each domain once; sanitized one of all
+        check_pair(&mem, files[i][0], a, b, d, 0.25);
     arena_close(&mem);
   }
 }

@@ -4,14 +4,16 @@ command -v g++ >/dev/null || { echo "skipped: g++ is not there"; exit 77; }
 deadline=300 # of a wait, ms of the process
 quick=-O0 # small models compile longer than they run
 hang=yes   # `same` plants a mistake, which costs the deadline and another run
-# compile OPTION...: g++ with the library's headers compiled before
+# compile NAME OPTION...: $work/NAME of $work/NAME.cu by g++, with the library's headers compiled before; a text is compiled once (tests/once.sh)
 compile() {
-  local headers=$work/headers$quick.h
+  local name=$1 headers=$work/headers$quick.h
+  shift
   [ -f "$headers" ] || {
     printf '#include <%s>\n' algorithm cmath cstdio cstdlib cstring functional memory vector setjmp.h time.h ucontext.h >"$headers"
-    g++ "$quick" -U_FORTIFY_SOURCE -std=c++17 -x c++-header -o "$headers.gch" "$headers"
+    bash tests/once.sh "$headers.gch" "$headers" -- g++ "$quick" -U_FORTIFY_SOURCE -std=c++17 -x c++-header -o "$headers.gch" "$headers"
   }
-  expect 0 '' g++ "$quick" -U_FORTIFY_SOURCE -std=c++17 -DMEGA_SHIM -include "$headers" "$@"
+  expect 0 '' bash tests/once.sh "$work/$name" "$headers" "$work/$name.cu" "$work/mega_shim.h" -- \
+    g++ "$quick" -U_FORTIFY_SOURCE -std=c++17 -DMEGA_SHIM -include "$headers" "$@" -x c++ -o "$work/$name" "$work/$name.cu"
 }
 # same FILE STEPS OPTION...: a model with these options
 same() {
@@ -25,7 +27,7 @@ same() {
   expect 0 'equal to the reference' run "$file" "$@" --deadline 60
   grep '^row' "$work/out" >"$work/want"
   under=()
-  compile -Wall -Wno-unknown-pragmas -DMEGA_GRAPH -x c++ -o "$work/$name" "$work/$name.cu"
+  compile "$name" -Wall -Wno-unknown-pragmas -DMEGA_GRAPH
   [ -s "$work/out" ] || [ -s "$work/err" ] && complain "warnings of $name.cu"
   expect 0 "$found" "$work/$name" --steps "$steps" --plain 2 --graph 1 "${planted[@]}"
   grep '^row' "$work/out" | cmp -s - "$work/want" || complain "tokens of $name $*"
@@ -40,6 +42,6 @@ fibers() {
   under=("$MICA" mega)
   expect 0 'proved; ' emit "$file" "$@" --out "$work"
   under=()
-  compile -w -x c++ -o "$work/$name" "$work/$name.cu"
+  compile "$name" -w
 }
 long() { [ -z "${MICA_ALL:-}" ] || same "$@"; } # in the long tier

@@ -29,7 +29,7 @@ rounded 16 3
 planted() {
   sed "$2" "$work/even.cu" >"$work/wrong.cu"
   cmp -s "$work/even.cu" "$work/wrong.cu" && complain "no mistake: $1"
-  quick=-O0 compile -w -x c++ -o "$work/wrong" "$work/wrong.cu"
+  quick=-O0 compile wrong -w
   expect 1 "$3" "$work/wrong" --steps 2 --plain 1 --deadline "$deadline"
 }
 [ -z "${MICA_ALL:-}" ] || fibers tests/megacuda/even.json even --steps 2 --workers 3 --context 3 --rows 16 --seed 4 # else it is there
@@ -41,7 +41,7 @@ planted 'a piece that is counted twice' 's/taken += (u32)tiles;/taken += 2 * (u3
 if [ -n "${MICA_ALL:-}" ]; then
   sed 's/M.tokens\[j.at \* ROWS + row\] = at/& ^ 1/' "$work/tiny_llama.cu" >"$work/wrong.cu"
   cmp -s "$work/tiny_llama.cu" "$work/wrong.cu" && complain "no wrong token"
-  quick=-O0 compile -w -x c++ -o "$work/wrong" "$work/wrong.cu"
+  quick=-O0 compile wrong -w
   expect 1 '^plain: ' "$work/wrong" --steps 1 --plain 1 --deadline "$deadline"
 fi
 # The largest of logits that are tagged words, and of logits in panels.

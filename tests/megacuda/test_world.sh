@@ -20,7 +20,8 @@ same() {
   grep '^row' "$work/out" | cmp -s - "$work/want" || complain "threads: tokens of $name $world $*"
   expect 0 'proved; ' emit "$file" --world "$world" "$@" --out "$work"
   under=()
-  expect 0 '' g++ -O1 -std=c++17 -Wall -Wno-unknown-pragmas -DMEGA_SHIM -DMEGA_GRAPH -x c++ -o "$work/$name" "$work/$name.cu"
+  expect 0 '' bash tests/once.sh "$work/$name" "$work/$name.cu" "$work/mega_shim.h" -- \
+    g++ -O1 -std=c++17 -Wall -Wno-unknown-pragmas -DMEGA_SHIM -DMEGA_GRAPH -x c++ -o "$work/$name" "$work/$name.cu"
   [ -s "$work/out" ] || [ -s "$work/err" ] && complain "warnings of $name.cu"
   MEGA_SHIM_SEED=$order expect 0 "planted: found, $world of $world ranks were stopped, and the next run is right" "$work/$name" --steps "$steps" \
     --plain 1 --hang --launches 2 --graph 1 --nccl 1 --deadline 500

@@ -1,6 +1,6 @@
 // Attention whose keys a mask hides: booleans of each row, of keys alone, and numbers that are added. One kernel computes scores,
-// exponentials and both products, also for rows that are hidden whole.
-// test: quick sanitized
+// exponentials and both products, also for rows that are hidden whole. With the sanitizers test_heads.c has smaller ones.
+// test: quick release
 #include "examples.h"
 #include "graphs.h"
 

@@ -46,11 +46,26 @@ static struct search_result search(struct arena *mem, double (*price)(void *, co
   return r;
 }
 
+// Results that several tests compare with: without a pricer, and by two_are_best on one thread.
+static struct arena shared;
+static struct search_result plain, twos_first;
+
+static int search_shared(void **state)
+{
+  (void)state;
+  return plain = search(&shared, NULL, 2), twos_first = search(&shared, two_are_best, 1), 0;
+}
+
+static int free_shared(void **state)
+{
+  (void)state;
+  return arena_close(&shared), 0;
+}
+
 static void order_is_of_prices(void **state)
 {
   (void)state;
-  struct arena mem = {0};
-  struct search_result plain = search(&mem, NULL, 2), r = search(&mem, two_are_best, 2);
+  const struct search_result r = twos_first;
   int ones = 0, twos = 0;
   for (int i = 0; i < plain.n; i++) ones += kernels_of(plain.found[i].g) == 1;
   assert_true(ones > 0 && r.n > 0);
@@ -61,14 +76,13 @@ static void order_is_of_prices(void **state)
   }
   assert_int_equal(kernels_of(r.found[0].g), 2);
   assert_true(twos > 1);
-  arena_close(&mem);
 }
 
 static void without_any_price_the_model_ranks(void **state)
 {
   (void)state;
   struct arena mem = {0};
-  struct search_result plain = search(&mem, NULL, 2), r = search(&mem, none_can, 2);
+  struct search_result r = search(&mem, none_can, 2);
   assert_true(r.n > 0 && graph_same(r.found[0].g, plain.found[0].g));
   for (int i = 0; i < r.n; i++) assert_true(isfinite(r.found[i].cost) && (!i || r.found[i - 1].cost <= r.found[i].cost));
   arena_close(&mem);
@@ -78,7 +92,7 @@ static void what_cannot_be_made_is_left_out(void **state)
 {
   (void)state;
   struct arena mem = {0};
-  struct search_result plain = search(&mem, NULL, 2), r = search(&mem, no_single, 2);
+  struct search_result r = search(&mem, no_single, 2);
   int n = 0;
   for (int i = 0; i < plain.n; i++) {
     if (kernels_of(plain.found[i].g) == 1) continue;
@@ -94,7 +108,7 @@ static void the_same_on_any_threads(void **state)
 {
   (void)state;
   struct arena mem = {0};
-  struct search_result a = search(&mem, two_are_best, 1), b = search(&mem, two_are_best, 3);
+  const struct search_result a = twos_first, b = search(&mem, two_are_best, 3);
   assert_int_equal(a.n, b.n);
   assert_int_equal(a.stats.verified, b.stats.verified);
   for (int i = 0; i < a.n; i++) assert_true(a.found[i].cost == b.found[i].cost && graph_same(a.found[i].g, b.found[i].g));
@@ -180,5 +194,5 @@ int main(void)
                                      cmocka_unit_test(the_same_on_any_threads),
                                      cmocka_unit_test(each_kind_has_a_place),
                                      cmocka_unit_test(others_follow_kinds_that_are_refused)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, search_shared, free_shared);
 }
