@@ -1,7 +1,7 @@
 // The order of blocks. Blocks that read the same tiles in their loop run one after another or at the same time, so that later ones find them in the
 // L2 cache. Grid axes along which no tile of the loop changes are the fastest digits, and those along which all change are the slowest. Between them
 // are two axes if the loop multiplies rows by columns. Blocks that run at a time then form a rectangle. Its width minimizes the bytes read, unless L2
-// holds all tiles along the first axis.
+// holds all tiles along the first axis. mma_late.c has the order of blocks with different numbers of iterations.
 #include "lower/wgmma.h"
 
 enum wgmma_along { ALONG_NONE, ALONG_SOME, ALONG_ALL }; // which tiles of the loop change along an axis
