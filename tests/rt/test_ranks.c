@@ -2,6 +2,7 @@
 // and ranks, and missing ranks.
 // test: timeout 300
 // test: quick sanitized
+// test: threads call candidates
 #include "front/front.h"
 #include "rt/rt.h"
 
