@@ -27,7 +27,7 @@
 //   mma_combine.c  adds parts of warps                mma_cost.c     counts work for the cost model
 //   mma_side.c     computed right operands            mma_hidden.c   masked iterations
 //   mma_save.c     savers                             mma_pad.c      sizes that fragments do not divide
-//   mma_parts.c    blocks that share a loop          mma_late.c     the order of blocks, longest first
+//   mma_parts.c    blocks that share a loop           mma_late.c     the order of blocks, longest first
 //   mma.c          the frame of the kernel; the scheme
 #ifndef MICA_LOWER_MMA_H
 #define MICA_LOWER_MMA_H
@@ -235,7 +235,7 @@ void mma_late_text(struct mma_kernel *k, const int64_t *extent, const int64_t *s
 void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *out); // sent: savers by TMA, or NULL
 // ---- mma_parts.c ----
 bool mma_parts_fit(struct mma_plan *p, int parts);       // sets p->parts
-int mma_parts_near(const struct mma_plan *p, int parts); // a number of parts near it, all of which have iterations; 0: none
+int mma_parts_near(const struct mma_plan *p, int parts); // at most that many, all of which have iterations; 0: none
 int64_t mma_parts_each(const struct mma_plan *p);        // iterations of a block, at most
 int64_t mma_parts_words(const struct mma_plan *p);       // f32 words that a thread of a block leaves
 double mma_parts_cost(const struct mma_plan *p);         // s: from the first load of the last block of a group on

@@ -49,8 +49,8 @@ int64_t mma_blocks(const struct mma_plan *p) { return graph_blocks(p->n->block) 
 
 int mma_parts_near(const struct mma_plan *p, int parts)
 {
-  const int64_t wanted = MAX(1, MIN(parts, p->iterations)), each = (p->iterations + wanted - 1) / wanted, least = 2; // iterations of a block
-  const int64_t fit = (p->iterations + MAX(each, least) - 1) / MAX(each, least);
+  const int64_t wanted = MAX(1, MIN(parts, p->iterations)), least = 2; // iterations of a block
+  const int64_t each = MAX(least, (p->iterations + wanted - 1) / wanted), fit = (p->iterations + each - 1) / each;
   return fit < 2 ? 0 : (int)MIN(fit, MMA_MOST_PARTS);
 }
 

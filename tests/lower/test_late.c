@@ -1,6 +1,5 @@
 // The order of blocks under a causal mask: each block once, and the longest first, so that multiprocessors end at about the same time.
 // test: timeout 120
-// test: quick release
 #include "given.h"
 #include "sim/sim.h"
 
