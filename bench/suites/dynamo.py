@@ -2,12 +2,14 @@
 """Models of torch's own benchmark of compilers (benchmarks/dynamo: its lists for transformers and timm), with random weights, by eager mode, Inductor
 and Mica: which results are right, and how fast each is.
 
-    dynamo.py [--suites transformers,timm] [--only REGEX] [--csv FILE] [--device cuda|cpu] [--full] [--time S] [--take faster|all]
-              [--rest inductor|eager] [--trials N] [--deadline S] [--until S] [--workers N] [--threads N]
+    dynamo.py [--suites transformers,timm] [--only REGEX] [--csv FILE] [--device cuda|cpu] [--sizes small|wide|full] [--dtype float32|bfloat16|float16]
+              [--batch N] [--tokens N] [--time S] [--take faster|all] [--rest inductor|eager] [--trials N] [--deadline S] [--until S] [--workers N]
+              [--threads N]
 
-The models are named here, and come from the packages `transformers` and `timm` (which imports `torchvision`); nothing is downloaded. With --full a
-model has the default sizes of its class. Without it a transformer has the sizes of SMALL and those of its row, and an image model the arguments of
-its row; column `changed` has what was changed. Batches and tokens are those of BATCH and TOKENS. Losses are computed where the benchmark has labels.
+The models are named here, and come from the packages `transformers` and `timm` (which imports `torchvision`); nothing is downloaded. With --sizes full
+a model has the default sizes of its class. With `wide` a transformer has two layers of them. With `small` a transformer has the sizes of SMALL and
+those of its row, and an image model the arguments of its row; column `changed` has what was changed. Losses are computed where the benchmark has
+labels.
 
 Each model runs in a process of its own, which is ended after --deadline seconds. --csv FILE gets a row as soon as a model is done. Rows that FILE has
 of the same build, options and method are not run again. --workers N run side by side, which disturbs times. With --trials 0 nothing is timed, and
@@ -44,9 +46,8 @@ from kernelbench import device_name, mean  # noqa: E402
 
 SEED, TOLERANCE, ROUNDS = 1337, 1e-3, 5
 ENDING = 10  # most seconds from a result to the end of its process
-BATCH, TOKENS = 2, 64
 WAYS = ["eager", "inductor", "mica"]
-FACTS = ["time", "take", "rest", "trials", "device", "torch", "package", "mica", "machine", "method"]
+FACTS = ["sizes", "dtype", "batch", "tokens", "time", "take", "rest", "trials", "device", "torch", "package", "mica", "machine", "method"]
 COLUMNS = ["suite", "model", "fate", "changed", "parameters", *(f"{w}_us" for w in WAYS), "over_eager", "over_inductor",
            *(f"{w}_error" for w in WAYS), "graphs", "nodes", "taken", "programs", "first_s", "seconds", "why", "said", *FACTS]
 
@@ -56,6 +57,7 @@ SMALL = {"hidden_size": 256, "d_model": 256, "n_embd": 256, "dim": 256, "embeddi
          "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "num_heads": 4, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
          "attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "n_layer": 2, "n_layers": 2, "num_layers": 2, "encoder_layers": 2,
          "decoder_layers": 2, "num_decoder_layers": 2, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "head_dim": 64, "d_kv": 64}
+LAYERS = {name for name in SMALL if "layer" in name}  # what --sizes wide changes
 NEO = {"attention_types": [[["global", "local"], 1]]}
 WHISPER = {"max_source_positions": 64, "num_mel_bins": 80}
 
@@ -101,14 +103,15 @@ SUITES = {"transformers": TRANSFORMERS, "timm": TIMM}
 
 # ---- the models ----
 
-def transformer(name, full):
+def transformer(name, a):
     """A model of transformers, its inputs, and what of its configuration was changed."""
     import torch
     import transformers
     settings, *other = TRANSFORMERS[name]
     made = getattr(transformers, other[0] if other else name)
     default = made.config_class()
-    changed = {} if full else {k: v for k, v in {**SMALL, **settings}.items() if hasattr(default, k) and k not in default.attribute_map}
+    some = {"small": {**SMALL, **settings}, "wide": {k: v for k, v in {**SMALL, **settings}.items() if k in LAYERS or k == "attention_types"}, "full": {}}
+    changed = {k: v for k, v in some[a.sizes].items() if hasattr(default, k) and k not in default.attribute_map}
     config = made.config_class(**changed)
     config.use_cache = False
     if config.pad_token_id is None:
@@ -117,29 +120,30 @@ def transformer(name, full):
     vocabulary, kind = config.vocab_size, made.__name__
 
     def ids(most):
-        return torch.randint(3, most, (BATCH, TOKENS))
+        return torch.randint(3, most, (a.batch, a.tokens))
     inputs = {"input_ids": ids(vocabulary)}
     if "Whisper" in kind:
-        inputs = {"input_features": torch.randn(BATCH, config.num_mel_bins, 2 * config.max_source_positions), "decoder_input_ids": ids(vocabulary)}
+        inputs = {"input_features": torch.randn(a.batch, config.num_mel_bins, 2 * config.max_source_positions), "decoder_input_ids": ids(vocabulary)}
     elif kind.endswith("ForConditionalGeneration"):
         inputs["decoder_input_ids"] = ids(vocabulary)
     if "Bart" in kind:
         inputs["input_ids"][:, -1] = config.eos_token_id
     if kind.endswith("QuestionAnswering"):
-        inputs |= {"start_positions": torch.randint(TOKENS, (BATCH,)), "end_positions": torch.randint(TOKENS, (BATCH,))}
+        inputs |= {"start_positions": torch.randint(a.tokens, (a.batch,)), "end_positions": torch.randint(a.tokens, (a.batch,))}
     else:
-        inputs["labels"] = torch.randint(config.num_labels, (BATCH,)) if kind.endswith("SequenceClassification") else ids(vocabulary)
+        inputs["labels"] = torch.randint(config.num_labels, (a.batch,)) if kind.endswith("SequenceClassification") else ids(vocabulary)
     return model, inputs, changed
 
 
-def image_model(name, full):
+def image_model(name, a):
     """A model of timm, its inputs, and the arguments that were changed."""
     import timm
     import torch
     arguments, side = TIMM[name]
-    model = timm.create_model(name, pretrained=False, **({} if full else arguments))
-    side = model.default_cfg["input_size"][-1] if full else side
-    return model, {"x": torch.randn(BATCH, 3, side, side)}, {} if full else {**arguments, "image": side}
+    small = a.sizes == "small"
+    model = timm.create_model(name, pretrained=False, **(arguments if small else {}))
+    side = side if small else model.default_cfg["input_size"][-1]
+    return model, {"x": torch.randn(a.batch, 3, side, side)}, {**arguments, "image": side} if small else {}
 
 
 MAKE = {"transformers": transformer, "timm": image_model}
@@ -181,9 +185,10 @@ def run(suite, name, a):
     from mica.torch.measure import distance
     from mica.torch.summary import five_lines
     torch.set_num_threads(a.threads), torch.manual_seed(SEED)
-    model, inputs, changed = MAKE[suite](name, a.full)
+    model, inputs, changed = MAKE[suite](name, a)
     device = torch.device(a.device, 0) if a.device == "cuda" else torch.device("cpu")
-    model, inputs = model.eval().to(device), {k: x.to(device) for k, x in inputs.items()}
+    model = model.eval().to(device, getattr(torch, a.dtype))
+    inputs = {k: x.to(device, getattr(torch, a.dtype) if x.is_floating_point() else x.dtype) for k, x in inputs.items()}
     made = {"changed": " ".join(f"{k}={v}" for k, v in changed.items()), "parameters": sum(p.numel() for p in model.parameters())}
     with torch.no_grad():
         try:
@@ -261,7 +266,7 @@ def facts(a):
         with open("/proc/cpuinfo") as f:
             cpu = (re.search(r"model name\s*: (.*)", f.read()) or [0, ""])[1]
     version = " ".join(map(str, mica._mica.version()))
-    same = {"time": a.time, "take": a.take, "rest": a.rest, "trials": a.trials, "device": device_name(a.device), "torch": torch.__version__,
+    same = {"sizes": a.sizes, "dtype": a.dtype, "batch": a.batch, "tokens": a.tokens, "time": a.time, "take": a.take, "rest": a.rest, "trials": a.trials, "device": device_name(a.device), "torch": torch.__version__,
             "mica": version, "machine": f"{cpu or platform.machine()}, {os.cpu_count()} processors", "method": method}
     return {s: same | {"package": f"{s} {importlib.import_module(s).__version__}"} for s in a.suites}
 
@@ -293,7 +298,9 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--suites", type=lambda s: s.split(","), default=list(SUITES)), p.add_argument("--csv")
     p.add_argument("--only", default="", help="a regular expression of names"), p.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
-    p.add_argument("--full", action="store_true", help="sizes of the classes' defaults"), p.add_argument("--time", type=float, default=30)
+    p.add_argument("--sizes", default="small", choices=("small", "wide", "full"), help="`wide`: two layers of the class's default sizes")
+    p.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16")), p.add_argument("--time", type=float, default=30)
+    p.add_argument("--batch", type=int, default=2), p.add_argument("--tokens", type=int, default=64)
     p.add_argument("--take", default="faster", choices=("faster", "all")), p.add_argument("--rest", default="inductor", choices=("inductor", "eager"))
     p.add_argument("--trials", type=int, default=30, help="calls that are timed"), p.add_argument("--deadline", type=float, default=600)
     p.add_argument("--until", type=float, default=math.inf, help="seconds after which nothing runs"), p.add_argument("--workers", type=int, default=1)
@@ -303,8 +310,9 @@ def main():
         p.error(f"the suites are {', '.join(SUITES)}")
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     os.environ.setdefault("MICA_GPU_LOCK", os.path.join(tempfile.mkdtemp(), "lock"))
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch._inductor.compile_fx", "torch._dynamo.utils", "mica.torch", *a.suites])
+    context = multiprocessing.get_context("spawn" if a.device == "cuda" else "forkserver")  # these modules begin CUDA, which survives no fork
+    if a.device != "cuda":
+        context.set_forkserver_preload(["torch._inductor.compile_fx", "torch._dynamo.utils", "mica.torch", *a.suites])
     same, began, lock = facts(a), time.monotonic(), threading.Lock()
     models = [(s, name) for s in a.suites for name in SUITES[s] if re.search(a.only, name)]
     done = rows_of(a.csv, same)

@@ -22,6 +22,7 @@ from mica.torch import compiler, masks
 
 NOT_LEFT = (*FREE, masks.GONE, masks.SHARED)
 SECONDS = 120  # of processor time, for a model
+SIZES = argparse.Namespace(sizes="small", batch=2, tokens=64)
 NUMBER = re.compile(r"-?\d[\d.e+-]*")
 
 
@@ -29,7 +30,7 @@ def nodes_of(suite, name):
     """Nodes of the graphs of a model, and (operator, why it is left) of each that is left."""
     torch._dynamo.reset()
     torch.manual_seed(SEED)
-    model, inputs, _ = MAKE[suite](name, False)
+    model, inputs, _ = MAKE[suite](name, SIZES)
     graphs = []
     compiler._listeners.lists = [graphs]
     options = {"min_ops": 1, "min_work": 0, "target": "cpu", "rest": "eager", "faults": "raise", "summary": False}

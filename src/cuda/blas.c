@@ -90,13 +90,23 @@ static bool bias_fits(const struct blas_product *p, bool by_rows)
   return (along == 1 || s[by_rows ? 2 : 1] == 1) && (across == 1 || !s[by_rows ? 1 : 2]);
 }
 
+static bool place_all(const struct blas_product *p, struct blas_matrix *a, struct blas_matrix *b, struct blas_matrix *d)
+{
+  return p->batch >= 1 && p->batch <= INT32_MAX && place(p->m, p->k, p->stride[BLAS_A], a) && place(p->k, p->n, p->stride[BLAS_B], b) &&
+         place(p->m, p->n, p->stride[BLAS_D], d);
+}
+
+bool blas_places(const struct blas_product *p)
+{
+  struct blas_matrix a, b, d;
+  return place_all(p, &a, &b, &d);
+}
+
 // A row-major D takes the exchanged product, a column-major D the product as written.
 bool blas_arrange(const struct blas_product *p, struct blas_arranged *out)
 {
   struct blas_matrix a, b, c, d;
-  if (p->batch < 1 || p->batch > INT32_MAX || !types_fit(p)) return false;
-  if (!place(p->m, p->k, p->stride[BLAS_A], &a) || !place(p->k, p->n, p->stride[BLAS_B], &b) || !place(p->m, p->n, p->stride[BLAS_D], &d))
-    return false;
+  if (!types_fit(p) || !place_all(p, &a, &b, &d)) return false;
   bool by_rows = !d.transposed;
   c = d;
   if (blas_has(p, BLAS_C) && !place_as(by_rows, p->m, p->n, p->stride[BLAS_C], &c)) return false;

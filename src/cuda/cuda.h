@@ -275,7 +275,8 @@ bool blas_has(const struct blas_product *p, int operand);
 int blas_index(const struct blas_product *p, int operand); // its index among the operands that the product has; -1 if it has not
 int blas_operands(const struct blas_product *p);           // number of operands
 bool blas_same(const struct blas_product *p, const struct blas_product *q);
-bool blas_multiplies(enum tile_type t); // can A and B have this type?
+bool blas_multiplies(enum tile_type t);         // can A and B have this type?
+bool blas_places(const struct blas_product *p); // does the library take the strides of A, B and D?
 // Expresses the product in the library's terms. False if the library does not take the strides or types.
 bool blas_arrange(const struct blas_product *p, struct blas_arranged *out);
 // TARGET if blas_arrange fails.

@@ -50,7 +50,7 @@ struct library_product {
   struct blas_product p;
   int tensor[BLAS_OPERANDS]; // of the kernel graph, without views
 };
-// The matrix product in a node of a kernel graph as one strided product, without dtypes. False: its operands have no such strides.
+// The matrix product in a node of a kernel graph as one strided product, without dtypes. False: the library does not take their strides.
 bool product_of(const struct graph *kernels, const struct order *order, int node, struct library_product *out);
 
 #endif

@@ -1,5 +1,6 @@
 // Matrix products as the vendor's library takes them: one stride for rows, columns and batches of each operand. If adjacent batches share B and their
-// rows of A are contiguous, the batches become rows of one product: query heads that share one key, or a batch of vectors times one matrix.
+// rows of A are contiguous, the batches become rows of one product: query heads that share one key, or a batch of vectors times one matrix. Batches that
+// share A too stay batches, because the library has no rows with a stride of 0.
 #include "legal/legal.h"
 #include "plan/letters.h"
 
@@ -69,7 +70,7 @@ static bool align(struct product_side *a, struct product_side *b)
 
 static void fold_rows(struct blas_product *p, struct product_side *a, struct product_side *b)
 {
-  while (a->n && !b->stride[b->n - 1] && a->cols == 1 && (p->m == 1 || a->stride[a->n - 1] == p->m * a->rows)) {
+  while (a->n && !b->stride[b->n - 1] && a->stride[a->n - 1] && a->cols == 1 && (p->m == 1 || a->stride[a->n - 1] == p->m * a->rows)) {
     if (p->m == 1) a->rows = a->stride[a->n - 1];
     p->m *= a->extent[--a->n], b->n--;
   }
@@ -106,5 +107,5 @@ bool product_of(const struct graph *g, const struct order *order, int node, stru
   p->stride[BLAS_A][1] = a.rows, p->stride[BLAS_A][2] = a.cols, p->stride[BLAS_B][1] = b.rows, p->stride[BLAS_B][2] = b.cols;
   int64_t row = order_row(order ? &order[n->out] : NULL, o);
   p->stride[BLAS_D][0] = p->batch > 1 ? p->m * row : 0, p->stride[BLAS_D][1] = row, p->stride[BLAS_D][2] = 1;
-  return batch_stride(&a, &p->stride[BLAS_A][0]) && batch_stride(&b, &p->stride[BLAS_B][0]);
+  return batch_stride(&a, &p->stride[BLAS_A][0]) && batch_stride(&b, &p->stride[BLAS_B][0]) && blas_places(p);
 }

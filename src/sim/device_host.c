@@ -216,9 +216,11 @@ static double ended(const struct device_host *h, const struct launch *l, double 
   return act == OP_SAVE ? x : kern_apply(act, &(struct attrs){0}, x, 0);
 }
 
-static void multiply(struct device_host *h, const struct launch *l)
+static int multiply(struct device_host *h, const struct launch *l, struct err *e)
 {
   const struct blas_product *p = &l->mul;
+  struct blas_arranged taken;
+  if (!blas_arrange(p, &taken)) return err_set(e, ERR_TARGET, NOWHERE, "%s: the library takes no such product", l->name);
   const struct launch_arg *d = &l->arg[blas_index(p, BLAS_D)];
   struct arena mem = {0};
   double *row = NEWS(&mem, double, p->k);
@@ -233,13 +235,14 @@ static void multiply(struct device_host *h, const struct launch *l)
       }
     }
   arena_close(&mem);
+  return OK;
 }
 
 int device_host_launch(struct device_host *h, int i, struct sim_report *r, stop_flag stop, struct err *e)
 {
   const struct launch *l = &h->d->launch[i];
   *r = (struct sim_report){0};
-  if (l->product) return multiply(h, l), OK;
+  if (l->product) return multiply(h, l, e);
   if (l->k->nparams) return err_set(e, ERR_TILE, l->k->at, "%s has sizes that are not constants", l->name);
   const bool *reads = tile_host_reads(h->mem, l->k);
   struct sim_buffer *b = NEWS(h->mem, struct sim_buffer, l->nargs + 1);
