@@ -151,7 +151,7 @@ int graph_iter(struct graph *sub, const struct graph *above, int from, const str
 {
   if (from < 0 || from >= above->ntensors) return err_set(e, ERR_GRAPH, at, "iter of a tensor that does not exist");
   struct node n = {.op = OP_ITER, .a = *a, .at = at};
-  struct tensor t = {.dtype = above->tensors[from].dtype, .weak = above->tensors[from].weak};
+  struct tensor t = {.dtype = above->tensors[from].dtype, .weak = above->tensors[from].weak, .adapts = above->tensors[from].adapts};
   t.whole = above->tensors[from].whole, t.range = above->tensors[from].range;
   int s = infer_tile(sub, a, &above->tensors[from].shape, at, &t.shape, e);
   if (s) return s;

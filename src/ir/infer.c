@@ -53,10 +53,10 @@ static int size_ok(const struct ctx *c, const struct shape *s)
   return OK;
 }
 
-// The dtype for two operands: a weak one takes the other's dtype.
+// The dtype for two operands: one that adapts takes the other's dtype.
 static enum dtype met(const struct tensor *x, const struct tensor *y)
 {
-  return x->weak ? y->dtype : y->weak ? x->dtype : dtype_join(x->dtype, y->dtype);
+  return x->adapts ? y->dtype : y->adapts ? x->dtype : dtype_join(x->dtype, y->dtype);
 }
 
 static int infer_map(const struct ctx *c, struct tensor *out)
@@ -67,6 +67,7 @@ static int infer_map(const struct ctx *c, struct tensor *out)
   const struct tensor *x = arg(c, 0), *y = arg(c, 1);
   if (!shape_broadcast(&x->shape, &y->shape, &out->shape)) return bad(c, ERR_SHAPE, "extents differ and neither is 1");
   out->dtype = met(x, y);
+  out->adapts = x->adapts && (c->n->op == OP_MASK || c->n->op == OP_KEEP); // as for a composite that chooses between numbers
   return OK;
 }
 
@@ -91,8 +92,8 @@ static int product_shape(const struct ctx *c, const struct shape *x, const struc
 
 static int infer_contract(const struct ctx *c, struct tensor *out)
 {
-  *out = (struct tensor){.dtype = arg(c, 0)->dtype, .weak = arg(c, 0)->weak};
-  for (int i = 1; i < c->n->nin; i++) out->dtype = met(out, arg(c, i)), out->weak &= arg(c, i)->weak;
+  *out = (struct tensor){.dtype = arg(c, 0)->dtype, .adapts = arg(c, 0)->adapts};
+  for (int i = 1; i < c->n->nin; i++) out->dtype = met(out, arg(c, i)), out->adapts &= arg(c, i)->adapts;
   if (c->n->op == OP_MATMUL) return product_shape(c, &arg(c, 0)->shape, &arg(c, 1)->shape, &out->shape);
   struct shape left, right; // [A1 A2] [B1; B2] = A1 B1 + A2 B2
   int s = product_shape(c, &arg(c, 0)->shape, &arg(c, 2)->shape, &left);
@@ -193,7 +194,7 @@ static int infer_concat(const struct ctx *c, struct tensor *out)
   int dim = c->n->a.dim, s = dim_ok(c, dim, &out->shape);
   for (int i = 1; i < c->n->nin && !s; i++) {
     struct shape x = arg(c, i)->shape;
-    out->dtype = met(out, arg(c, i)), out->weak &= arg(c, i)->weak;
+    out->dtype = met(out, arg(c, i)), out->adapts &= arg(c, i)->adapts;
     int64_t here = x.n == out->shape.n ? x.d[dim] : 0, total = out->shape.d[dim];
     if (here) x.d[dim] = total;
     if (!shape_eq(&x, &out->shape)) s = bad(c, ERR_SHAPE, "all dimensions but %d must agree", dim);
@@ -293,7 +294,7 @@ static int infer_graph(const struct ctx *c, struct tensor *out, int *nout)
     if (save->op != OP_SAVE) continue;
     if (*nout == 64) return bad(c, ERR_LIMIT, "more than 64 outputs");
     const struct tensor *saved = &c->n->sub->tensors[save->in[0]];
-    out[(*nout)++] = (struct tensor){.dtype = saved->dtype, .shape = joined(c->n->sub, save), .weak = saved->weak};
+    out[(*nout)++] = (struct tensor){.dtype = saved->dtype, .shape = joined(c->n->sub, save), .weak = saved->weak, .adapts = saved->adapts};
     out[*nout - 1].whole = saved->whole, out[*nout - 1].range = saved->range;
     out[*nout - 1].range.distinct = saved->range.distinct && graph_blocks(c->n->sub) == 1; // several blocks may compute the same numbers
   }
@@ -351,7 +352,7 @@ static int infer_choice(const struct ctx *c, struct tensor *out)
 {
   const struct tensor *x = arg(c, 1), *y = arg(c, 2);
   struct shape both;
-  *out = (struct tensor){.dtype = met(x, y), .weak = x->weak && y->weak};
+  *out = (struct tensor){.dtype = met(x, y), .adapts = x->adapts && y->adapts};
   out->dtype = met(out, arg(c, 0));
   bool fits = shape_broadcast(&x->shape, &y->shape, &both) && shape_broadcast(&both, &arg(c, 0)->shape, &out->shape);
   return fits ? OK : bad(c, ERR_SHAPE, "extents differ and neither is 1");
@@ -364,12 +365,12 @@ static int infer_encoded(const struct ctx *c, struct tensor *out)
   return OK;
 }
 
-// Is the node computed from constants and indices alone?
-static bool is_weak(const struct ctx *c)
+// Results are weak if all operands are, and adapt if all operands do.
+static void inherit(const struct ctx *c, struct tensor *out, int n)
 {
-  for (int i = 0; i < c->n->nin; i++)
-    if (!arg(c, i)->weak) return false;
-  return c->row->rule != RULE_GRAPH;
+  bool weak = c->row->rule != RULE_GRAPH, adapts = weak && !(c->row->flags & CASTS);
+  for (int i = 0; i < c->n->nin; i++) weak &= arg(c, i)->weak, adapts &= arg(c, i)->adapts;
+  for (int i = 0; i < n; i++) out[i].weak |= weak, out[i].adapts |= adapts | out[i].weak;
 }
 
 int infer_node(const struct graph *g, const struct node *n, struct tensor *out, int *nout, struct err *e)
@@ -392,7 +393,7 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
   case RULE_ACCUM: s = infer_accum(&c, out, nout); break;
   case RULE_GRAPH: s = infer_graph(&c, out, nout); break;
   case RULE_COMPOSITE:
-    *out = (struct tensor){.dtype = arg(&c, 0)->dtype, .shape = arg(&c, 0)->shape, .weak = arg(&c, 0)->weak};
+    *out = (struct tensor){.dtype = arg(&c, 0)->dtype, .shape = arg(&c, 0)->shape, .adapts = arg(&c, 0)->adapts};
     if (c.row->flags & (CHOOSES | WHOLES | ENCODES)) {
       s = c.row->flags & CHOOSES ? infer_choice(&c, out) : c.row->flags & WHOLES ? infer_map(&c, out) : infer_encoded(&c, out);
       break;
@@ -405,13 +406,14 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
       s = bad(&c, ERR_SHAPE, "needs at least one dimension");
     for (int i = 1; i < n->nin && !s; i++) {
       struct shape both;
-      out->dtype = met(out, arg(&c, i)), out->weak &= arg(&c, i)->weak;
+      out->dtype = met(out, arg(&c, i)), out->adapts &= arg(&c, i)->adapts;
       if (!shape_broadcast(&out->shape, &arg(&c, i)->shape, &both) || !shape_eq(&both, &out->shape))
         s = bad(&c, ERR_SHAPE, "argument %d does not broadcast to the first", i + 1);
     }
     break;
   }
-  for (int i = 0; i < *nout && !s; i++) s = size_ok(&c, &out[i].shape), out[i].weak |= is_weak(&c);
+  for (int i = 0; i < *nout && !s; i++) s = size_ok(&c, &out[i].shape);
+  if (!s) inherit(&c, out, *nout);
   if (!s && c.row->rule != RULE_GRAPH) s = infer_whole(g, n, out, *nout, e);
   if (!s) infer_extents(g, n, out, *nout);
   return s ? s : set_phases(&c, out, *nout);

@@ -258,7 +258,8 @@ struct tensor {
   const char *name; // or NULL: the printer invents one
   enum dtype dtype;
   struct shape shape; // of the whole tensor in a kernel graph (of a rank's part, where it has one), of one tile below it
-  bool weak;          // made of constants and indices only: takes the dtype of the other operand
+  bool weak;          // made of constants and indices only
+  bool adapts;        // weak, or chosen from weak tensors: takes the dtype of the other operand
   bool whole;         // holds whole numbers within `range`
   bool state;         // an input that is written in place
   bool frozen;        // an input whose elements do not change between calls

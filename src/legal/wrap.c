@@ -23,6 +23,12 @@ struct wrap_cut { // grid axes that divide the result
   int64_t parts[MAX_GRID];
 };
 
+static const struct node *constant(const struct graph *g, int t)
+{
+  const struct node *n = &g->nodes[g->tensors[t].node];
+  return n->op == OP_CONST ? n : NULL;
+}
+
 // The least number of equal parts of at most `most` elements.
 static int64_t equal_parts(int64_t extent, int64_t most)
 {
@@ -56,9 +62,55 @@ static struct wrap_cut cut_of(const struct shape *s, const struct kview *v, int6
   return c;
 }
 
+// Divides the factors of a dimension until they are those of b too. False: their extents do not divide each other.
+static bool refine(struct kview_dim *a, struct kview_dim b)
+{
+  struct kview_dim x = *a, out = {0};
+  while (x.n && b.n) {
+    int64_t *p = &x.extent[x.n - 1], *q = &b.extent[b.n - 1];
+    const int64_t part = MIN(*p, *q);
+    if (*p % part || *q % part || out.n == MAX_FACTORS) return false;
+    for (int k = out.n++; k > 0; k--) out.extent[k] = out.extent[k - 1];
+    out.extent[0] = part;
+    *p /= part, *q /= part;
+    x.n -= *p == 1, b.n -= *q == 1;
+  }
+  return *a = out, true;
+}
+
+// Whether each axis has a stride in tensor t, broadcast to the divided shape of this rank.
+static bool cut_fits(const struct wrapping *w, const struct wrap_cut *c, int rank, int t)
+{
+  struct kview v;
+  int64_t stride;
+  bool fits = kview_of(w->to, t, &v);
+  for (int i = 0; i < c->n && fits; i++) {
+    const int d = c->dim[i] - (rank - v.ndims);
+    fits = d < 0 || w->to->tensors[t].shape.d[d] == 1 || kview_take(&v.dim[d], c->parts[i], &stride);
+  }
+  return fits;
+}
+
+// The same for tensors that are broadcast to the shape. If views among them have other strides within a dimension, their factors are divided.
+static struct wrap_cut cut_with(const struct wrapping *w, const struct shape *s, int n, const int *in, int64_t inside, int64_t tile)
+{
+  const struct wrap_cut plain = cut_of(s, NULL, inside, tile);
+  struct kview all = {.ndims = s->n}, v;
+  bool fits = true;
+  for (int d = 0; d < s->n; d++) all.dim[d] = (struct kview_dim){1, {s->d[d]}, {0}};
+  for (int k = 0; k < n; k++) {
+    if (constant(w->to, in[k]) || cut_fits(w, &plain, s->n, in[k]) || !kview_of(w->to, in[k], &v)) continue;
+    fits = false;
+    for (int d = 0, to = s->n - v.ndims; d < v.ndims; d++, to++)
+      if (to >= 0 && s->d[to] > 1 && w->to->tensors[in[k]].shape.d[d] == s->d[to]) refine(&all.dim[to], v.dim[d]);
+  }
+  return fits ? plain : cut_of(s, &all, inside, tile);
+}
+
 // ---- block graphs ----
 
 struct wrap_block { // a block graph under construction
+  struct wrapping *w;
   struct block_making b;
   struct wrap_cut cut;
   int rank; // of the divided shape
@@ -66,13 +118,13 @@ struct wrap_block { // a block graph under construction
 
 static struct wrap_block begin(struct wrapping *w, int rank, struct wrap_cut c, int64_t loop)
 {
-  struct wrap_block x = {block_begin(w->to, NULL, w->e), c, rank};
+  struct wrap_block x = {w, block_begin(w->to, NULL, w->e), c, rank};
   graph_axes(x.b.sub, MAX(1, c.n), c.n ? c.parts : (int64_t[]){1}, loop > 1, &loop);
   return x;
 }
 
 // An iterator over tensor t, broadcast to the divided shape.
-static int load(struct wrap_block *x, int t, int loop_dim)
+static int load_view(struct wrap_block *x, int t, int loop_dim)
 {
   struct attrs a = attrs_default(OP_ITER);
   const struct shape *s = &x->b.to->tensors[t].shape;
@@ -82,6 +134,20 @@ static int load(struct wrap_block *x, int t, int loop_dim)
   }
   if (x->b.sub->nloop) a.fmap[0] = (int8_t)loop_dim;
   return block_load(&x->b, t, &a, NOWHERE);
+}
+
+static int copied(struct wrapping *w, int t, int *out) { return legal_elementwise(w->to, t, NOWHERE, 0, NULL, out, w->e); }
+
+// The same. A view that the axes cannot divide is copied.
+static int load(struct wrap_block *x, int t, int loop_dim)
+{
+  struct kview v;
+  int64_t stride;
+  const bool loops = x->b.sub->nloop && loop_dim >= 0;
+  const bool fits =
+      cut_fits(x->w, &x->cut, x->rank, t) && (!loops || (kview_of(x->w->to, t, &v) && kview_take(&v.dim[loop_dim], x->b.sub->loop[0], &stride)));
+  if (!fits && !x->b.status) x->b.status = copied(x->w, t, &t);
+  return load_view(x, t, loop_dim);
 }
 
 static int load_all(struct wrap_block *x, int t)
@@ -105,7 +171,7 @@ int legal_elementwise(struct graph *to, int t, struct loc at, int nops, const en
   struct wrapping w = {.to = to, .e = e};
   struct kview v;
   struct wrap_block b = begin(&w, s->n, cut_of(s, kview_of(to, t, &v) ? &v : NULL, 1, TILE), 1);
-  const int tile = load(&b, t, -1);
+  const int tile = load_view(&b, t, -1);
   int made = tile; // the first saved tile
   for (int i = 0; i < nops; i++) {
     const int one = block_add(&b.b, ops[i], 1, &tile, NULL, at);
@@ -114,17 +180,9 @@ int legal_elementwise(struct graph *to, int t, struct loc at, int nops, const en
   return end(&b, MAX(nops, 1), made, at, first);
 }
 
-static int copied(struct wrapping *w, int t, int *out) { return legal_elementwise(w->to, t, NOWHERE, 0, NULL, out, w->e); }
-
-static const struct node *constant(const struct graph *g, int t)
-{
-  const struct node *n = &g->nodes[g->tensors[t].node];
-  return n->op == OP_CONST ? n : NULL;
-}
-
 static int map(struct wrapping *w, const struct node *n, const int *in, const struct shape *s, int *out)
 {
-  struct wrap_block b = begin(w, s->n, cut_of(s, NULL, 1, TILE), 1);
+  struct wrap_block b = begin(w, s->n, cut_with(w, s, n->nin, in, 1, TILE), 1);
   int tile[2];
   for (int k = 0; k < n->nin; k++) {
     const struct node *number = constant(w->to, in[k]);
@@ -149,7 +207,7 @@ static int reduce(struct wrapping *w, const struct node *n, const int *in, const
   else if (extent > LONG_ROW)
     loop = equal_parts(extent, ROW_PART);
   if ((n->op == OP_SUM && n->a.group) || op_rows[n->op].abstract == AE_PROD) loop = 1; // no accumulator computes these
-  struct wrap_block b = begin(w, s->n, cut_of(s, NULL, extent / loop, behind > 1 ? ROW_PART : TILE), loop);
+  struct wrap_block b = begin(w, s->n, cut_with(w, s, 1, in, extent / loop, behind > 1 ? ROW_PART : TILE), loop);
   enum op op = loop > 1 ? accumulator(n->op) : n->op;
   struct attrs a = loop > 1 ? attrs_default(op) : n->a, one = attrs_default(OP_MAX);
   int tile = load(&b, in[0], n->a.dim);
@@ -314,6 +372,14 @@ static int scan(struct wrapping *w, const struct node *n, const int *in, const s
 
 // ---- products and outputs ----
 
+// The library multiplies operands of one dtype, so those that are not f32 are copied: what a kernel makes is stored as f32 (store.c).
+static int in_f32(struct wrapping *w, int *x)
+{
+  for (int k = 0; k < 2; k++)
+    if (w->to->tensors[x[k]].dtype != F32) TRY(copied(w, x[k], &x[k]));
+  return OK;
+}
+
 // Whether t can be an operand of the library. Views may have no strides, and indices have no memory.
 static bool may_be_operand(const struct graph *g, int t)
 {
@@ -325,6 +391,7 @@ static int product(struct wrapping *w, const struct node *n, const int *in, int 
 {
   struct library_product p;
   int x[2] = {in[0], in[1]};
+  if (legal_mixed(w->to, &(struct node){.op = n->op, .in = x})) TRY(in_f32(w, x));
   TRY(graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e));
   if (product_of(w->to, NULL, w->to->nnodes - 1, &p)) return OK;
   w->to->nnodes--, w->to->ntensors--; // add it again, with copied operands

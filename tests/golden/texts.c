@@ -6,7 +6,11 @@
 #include "plan/plan.h"
 #include "thread/thread.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 extern const char gen_more_text[]; // ends what each C source begins with: src/gen/mica_cpu*.h, which have no golden text
 
@@ -137,6 +141,15 @@ static void cpu_text(struct arena *mem, const struct graph *stable, struct str *
   str_free(&source), str_free(&header);
 }
 
+// Operators of a composite have results of the dtype that the composite has.
+static void same_dtypes(const struct graph *parsed, const struct graph *expanded)
+{
+  int a[64], b[64];
+  const int n = graph_outputs(parsed, a);
+  assert_int_equal(graph_outputs(expanded, b), n);
+  for (int i = 0; i < n; i++) assert_int_equal(expanded->tensors[b[i]].dtype, parsed->tensors[a[i]].dtype);
+}
+
 void golden_texts(const struct graph *parsed, bool every, struct str out[GOLDENS])
 {
   struct arena mem = {0};
@@ -146,6 +159,7 @@ void golden_texts(const struct graph *parsed, bool every, struct str out[GOLDENS
   char note[256] = "";
   bool changed;
   int status = graph_expand(&mem, parsed, true, &stable, &e);
+  if (status == OK) same_dtypes(parsed, stable);
   if (status == OK) status = plan_stable(&mem, stable, &stable, &changed, note, &e);
   if (status == OK) status = graph_check(stable, &e);
   if (status != OK) str_add(&out[GOLDEN_PASSES], "// not made: %s\n", e.text);

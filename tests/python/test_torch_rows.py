@@ -297,6 +297,15 @@ def test_a_loss_by_class_numbers_is_refused_with_a_reason(f, why):
         build(nodes, nodes[-1:], {}, Shapes(), "p")
 
 
+def test_a_loss_over_many_classes_counts_its_rows_exactly():
+    from mica.torch.engine import signature
+    from mica.torch.program import Shapes, build
+    gm = graph_of(lambda x, t: [F.cross_entropy(x, t)], (torch.empty(1, 1).expand(128, 256000), torch.zeros(128, dtype=torch.int64)))
+    nodes = [n for n in gm.graph.nodes if n.op == "call_function"]
+    outputs = list(next(n for n in gm.graph.nodes if n.op == "output").args[0])
+    assert signature(build(nodes, outputs, {}, Shapes(), "loss").text)[1] == [(torch.float32, ())]
+
+
 def test_a_narrow_loss_by_class_numbers_is_refused():
     from mica.torch.emit import Cannot
     gm = graph_of(lambda x, t: [F.nll_loss(x, t)], (torch.randn(4, 6).bfloat16(), torch.tensor([0, 1, 3, 5])))

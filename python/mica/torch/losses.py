@@ -98,7 +98,8 @@ def nll(e, x, target, weight, reduction, ignored):
         picked = e.binary("{0} * {1}", picked, weight)
         share = e.reduce("sum", e.binary("where({0}, {1}, 0)", hit, weight), [d], False)
     loss = e.unary("neg({0})", e.reduce("sum", picked, [d], False))
-    share = e.reduce("sum", hit, [d], False) if share is None else share
+    if share is None:  # 1 for each row that counts; a sum of hits would be limited by all elements of x, which may be more than 2^24
+        share = e.reduce("sum", e.say(f"({{0}} >= 0) * ({{0}} < {classes})", [at], at.want, "f32", whole=()), [d], False)
     every = e.reduce("sum", share, range(share.ndim), False)
     if reduction == NONE:
         return [loss, every]
