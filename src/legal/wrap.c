@@ -1,8 +1,8 @@
 // Wraps library operators as block graphs, so the schemes for block graphs also generate them. The result of an elementwise operator is divided into
 // tiles of some thousand elements, whole rows if they fit. A reduction reads its dimension whole, or in a loop if it is long. Views stay views:
 // kernels read through them. If that is impossible (a product whose operand has no strides, a view that is an output of the program), a block graph
-// that only loads and saves copies the view. Input: a checked graph, which may have composites. Output: inputs, outputs, views, constants, products
-// and block graphs.
+// that only loads and saves copies the view. Input: a checked graph, which may have composites. Output: inputs, outputs, views, constants, indices,
+// products and block graphs.
 #include "legal/rewrite.h"
 #include "plan/letters.h"
 
@@ -219,26 +219,6 @@ static int reduce(struct wrapping *w, const struct node *n, const int *in, const
   return end(&b, 1, block_add(&b.b, op, 1, &tile, &a, n->at), n->at, out);
 }
 
-// Joins tensors along a dimension, which no grid axis divides, in equal parts.
-static int concat(struct wrapping *w, const struct node *n, const int *in, const struct shape *whole, int *out)
-{
-  struct shape rest = *whole;
-  int64_t unit = 0;
-  int tile[JOINED], count = 0;
-  for (int k = 0; k < n->nin; k++) unit = common_divisor(w->to->tensors[in[k]].shape.d[n->a.dim], unit);
-  if (whole->d[n->a.dim] / unit > JOINED)
-    return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel can be made of concat of extents that are no multiples of 1/%d of their sum", JOINED);
-  rest.d[n->a.dim] = 1;
-  struct wrap_block b = begin(w, whole->n, cut_of(&rest, NULL, whole->d[n->a.dim], TILE), 1);
-  for (int k = 0; k < n->nin; k++) {
-    struct attrs a = attrs_default(OP_CHUNK);
-    int from = load(&b, in[k], -1);
-    a.dim = n->a.dim, a.parts = w->to->tensors[in[k]].shape.d[n->a.dim] / unit;
-    for (; a.index < a.parts; a.index++) tile[count++] = a.parts > 1 ? block_add(&b.b, OP_CHUNK, 1, &from, &a, n->at) : from;
-  }
-  return end(&b, 1, block_add(&b.b, OP_CONCAT, count, tile, &n->a, n->at), n->at, out);
-}
-
 // ---- data-dependent indices ----
 
 // A whole tensor is one tile, because the scheme of such kernels divides them by its own knobs. An update writes slices in place: in a state, or in a
@@ -284,6 +264,73 @@ static int chosen(struct wrapping *w, const struct node *n, const int *in, int *
   return node_has(n, BY_INDEX) ? by_index(w, n, in, out) : topk(w, n, in, out);
 }
 
+// The indices of a first dimension with n elements; the other dimensions have one.
+static int index_of(struct wrapping *w, int rank, int64_t n, struct loc at, int *out)
+{
+  struct attrs a = attrs_default(OP_IOTA);
+  a.shape = (struct shape){rank, {n}};
+  for (int d = 1; d < rank; d++) a.shape.d[d] = 1;
+  return graph_add(w->to, OP_IOTA, 0, NULL, &a, at, out, w->e);
+}
+
+// An elementwise operator on x and y, or on x alone if y is -1.
+static int put(struct wrapping *w, enum op op, int x, int y, const struct attrs *a, struct loc at, int *out)
+{
+  const struct node n = {.op = op, .nin = y < 0 ? 1 : 2, .a = a ? *a : attrs_default(op), .at = at};
+  struct shape s = w->to->tensors[x].shape;
+  if (y >= 0 && !shape_broadcast(&s, &w->to->tensors[y].shape, &s)) return err_set(w->e, ERR_SHAPE, at, "extents differ and neither is 1");
+  return map(w, &n, (int[]){x, y}, &s, out);
+}
+
+// Slice i of the result is slice i - start of one operand. Each operand is read at all indices, limited to its own, and the result chooses.
+static int concat_by_index(struct wrapping *w, const struct node *n, const int *in, const struct shape *whole, int *out)
+{
+  const int dim = n->a.dim;
+  int64_t start = 0;
+  int i, place, all = -1;
+  TRY(index_of(w, 1, whole->d[dim], n->at, &i));
+  TRY(index_of(w, whole->n - dim, whole->d[dim], n->at, &place));
+  for (int k = 0; k < n->nin; k++) {
+    const int64_t extent = w->to->tensors[in[k]].shape.d[dim];
+    struct node read = {.op = OP_GATHER, .nin = 2, .nout = 1, .a = attrs_default(OP_GATHER), .at = n->at};
+    struct attrs moved = attrs_default(OP_ADD_SCALAR), own = attrs_default(OP_CLAMP), from = attrs_default(OP_CONST);
+    int at, x, bound, before, after;
+    read.a.dim = dim, moved.scalar = -(double)start, own.lo = 0, own.hi = (double)(extent - 1), from.scalar = (double)start;
+    TRY(put(w, OP_ADD_SCALAR, i, -1, &moved, n->at, &at));
+    TRY(put(w, OP_CLAMP, at, -1, &own, n->at, &at));
+    TRY(by_index(w, &read, (int[]){in[k], at}, &x));
+    if (k) {
+      TRY(graph_add(w->to, OP_CONST, 0, NULL, &from, n->at, &bound, w->e));
+      TRY(put(w, OP_LESS, place, bound, NULL, n->at, &before));
+      TRY(put(w, OP_LESS_EQUAL, bound, place, NULL, n->at, &after));
+      TRY(put(w, OP_MASK, all, before, NULL, n->at, &all));
+      TRY(put(w, OP_MASK, x, after, NULL, n->at, &x));
+      TRY(put(w, OP_ADD, all, x, NULL, n->at, &x));
+    }
+    all = x, start += extent;
+  }
+  return *out = all, OK;
+}
+
+// Joins tensors along a dimension, which no grid axis divides, in equal parts, or by index if these are too many.
+static int concat(struct wrapping *w, const struct node *n, const int *in, const struct shape *whole, int *out)
+{
+  struct shape rest = *whole;
+  int64_t unit = 0;
+  int tile[JOINED], count = 0;
+  for (int k = 0; k < n->nin; k++) unit = common_divisor(w->to->tensors[in[k]].shape.d[n->a.dim], unit);
+  if (whole->d[n->a.dim] / unit > JOINED) return concat_by_index(w, n, in, whole, out);
+  rest.d[n->a.dim] = 1;
+  struct wrap_block b = begin(w, whole->n, cut_of(&rest, NULL, whole->d[n->a.dim], TILE), 1);
+  for (int k = 0; k < n->nin; k++) {
+    struct attrs a = attrs_default(OP_CHUNK);
+    int from = load(&b, in[k], -1);
+    a.dim = n->a.dim, a.parts = w->to->tensors[in[k]].shape.d[n->a.dim] / unit;
+    for (; a.index < a.parts; a.index++) tile[count++] = a.parts > 1 ? block_add(&b.b, OP_CHUNK, 1, &from, &a, n->at) : from;
+  }
+  return end(&b, 1, block_add(&b.b, OP_CONCAT, count, tile, &n->a, n->at), n->at, out);
+}
+
 // ---- views ----
 
 static int view(struct wrapping *w, const struct node *n, int x, int *out)
@@ -309,13 +356,6 @@ static int slices(struct wrapping *w, const struct node *n, int x, int *out)
 }
 
 // ---- scans ----
-
-static int index_of(struct wrapping *w, int rank, int64_t n, struct loc at, int *out)
-{
-  struct attrs a = attrs_default(OP_IOTA);
-  a.shape = (struct shape){rank, {n, 1}};
-  return graph_add(w->to, OP_IOTA, 0, NULL, &a, at, out, w->e);
-}
 
 static int shaped(struct wrapping *w, int x, struct shape s, struct loc at, int *out)
 {
