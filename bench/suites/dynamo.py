@@ -4,16 +4,17 @@ and Mica: which results are right, and how fast each is.
 
     dynamo.py [--suites transformers,timm] [--only REGEX] [--csv FILE] [--device cuda|cpu] [--sizes small|wide|full] [--dtype float32|bfloat16|float16]
               [--batch N] [--tokens N] [--time S] [--take faster|all] [--rest inductor|eager] [--trials N] [--deadline S] [--until S] [--workers N]
-              [--threads N]
+              [--threads N] [--shuffle SEED]
 
 The models are named here, and come from the packages `transformers` and `timm` (which imports `torchvision`); nothing is downloaded. With --sizes full
 a model has the default sizes of its class. With `wide` a transformer has two layers of them. With `small` a transformer has the sizes of SMALL and
 those of its row, and an image model the arguments of its row; column `changed` has what was changed. Losses are computed where the benchmark has
 labels.
 
-Each model runs in a process of its own, which is ended after --deadline seconds. --csv FILE gets a row as soon as a model is done. Rows that FILE has
-of the same build, options and method are not run again. --workers N run side by side, which disturbs times. With --trials 0 nothing is timed, and
-Inductor does not compile the whole model. --take all keeps programs that are not faster, to ask whether they are right.
+Each model runs in a process of its own, which is ended after --deadline seconds. --csv FILE gets a row as soon as a model is done. Rows that FILE
+has of the same build, options and method are not run again. --workers N run side by side, which disturbs times. --shuffle SEED runs the models in
+random order, so that those that --until leaves are a random sample. With --trials 0 nothing is timed, and Inductor does not compile the whole model.
+--take all keeps programs that are not faster, to ask whether they are right.
 
 A model is right where `torch._dynamo.utils.same` says so with the benchmark's tolerance 1e-3, as for eager mode in float32 against float64. It is
 unfit where eager mode fails, failed where an error kept Mica from running, late after its deadline. A time is the median of calls in rounds that
@@ -31,6 +32,7 @@ import math
 import multiprocessing
 import os
 import platform
+import random
 import re
 import signal
 import statistics
@@ -193,6 +195,8 @@ def run(suite, name, a):
     with torch.no_grad():
         try:
             want = tensors_of(model(**inputs))
+            if device.type == "cuda":
+                torch.cuda.synchronize()  # an index out of range is said late
         except Exception as error:
             return made | {"fate": "unfit", "why": f"eager mode fails: {type(error).__name__}: {error}"[:300]}
         exact, runs, graphs = in_float64(model, inputs), {"eager": model}, []
@@ -304,7 +308,7 @@ def main():
     p.add_argument("--take", default="faster", choices=("faster", "all")), p.add_argument("--rest", default="inductor", choices=("inductor", "eager"))
     p.add_argument("--trials", type=int, default=30, help="calls that are timed"), p.add_argument("--deadline", type=float, default=600)
     p.add_argument("--until", type=float, default=math.inf, help="seconds after which nothing runs"), p.add_argument("--workers", type=int, default=1)
-    p.add_argument("--threads", type=int, default=2, help="of a model on the CPU")
+    p.add_argument("--threads", type=int, default=2, help="of a model on the CPU"), p.add_argument("--shuffle", type=int, default=0)
     a = p.parse_args()
     if set(a.suites) - set(SUITES):
         p.error(f"the suites are {', '.join(SUITES)}")
@@ -315,6 +319,8 @@ def main():
         context.set_forkserver_preload(["torch._inductor.compile_fx", "torch._dynamo.utils", "mica.torch", *a.suites])
     same, began, lock = facts(a), time.monotonic(), threading.Lock()
     models = [(s, name) for s in a.suites for name in SUITES[s] if re.search(a.only, name)]
+    if a.shuffle:
+        random.Random(a.shuffle).shuffle(models)
     done = rows_of(a.csv, same)
     rows = [done[m] for m in models if m in done]
     with open(a.csv or os.devnull, "w", newline="") as f, ThreadPoolExecutor(a.workers) as pool:
