@@ -433,6 +433,42 @@ def test_the_rest_keeps_what_is_faster_as_a_whole(monkeypatch, mode):
         assert len(clock.races) == races
 
 
+class Places(torch.nn.Module):
+    """Positions that are counted from tokens, as in RoBERTa: with tokens of zeros the last position is none of the table. A buffer counts calls, as the
+    length of a cache does, and is an index too."""
+
+    def __init__(self):
+        super().__init__()
+        self.place, self.first, self.second = torch.nn.Embedding(6, 64), torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)
+        self.register_buffer("calls", torch.zeros(1, dtype=torch.int64))
+        self.register_buffer("table", torch.randn(3, 64))
+
+    def forward(self, tokens, x):
+        shown = (tokens != 1).long()
+        y = F.gelu(self.first(x)).relu() + self.place(torch.cumsum(shown, 1) * shown)
+        y = F.gelu(self.second(y.cumsum(0))).relu() + self.table[self.calls]
+        self.calls += 1
+        return y
+
+
+def test_whole_graphs_are_measured_with_the_integers_that_are_given(monkeypatch):
+    clock, calls = Clock(monkeypatch, lambda n: True), []
+
+    def race(a, b, *more):
+        if clock.operators is None:  # the whole graph
+            calls.extend(f()[0] for f in (a, b) * 4)
+        return 1.0, 2.0
+    monkeypatch.setattr(measure, "race", race)
+    model, x = Places().eval(), torch.randn(2, 8, 64)
+    tokens = torch.tensor([[0, 2, 3, 1, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1, 4, 5]])
+    with torch.no_grad():
+        run = compiled(model, take="faster", rest="inductor", max_ops=4, faults="raise")
+        got = run(tokens, x)
+        assert len(calls) == 8 and int(model.calls) == 1
+        model.calls.zero_()
+        close(got, model(tokens, x))
+
+
 def test_what_cannot_be_measured_as_a_whole_is_left(monkeypatch):
     """As if a CUDA graph cannot capture the remaining nodes."""
     clock, model, inputs = Clock(monkeypatch, lambda n: True), models.MixtralExperts().eval(), (torch.randn(4, 32),)

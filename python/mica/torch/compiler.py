@@ -9,6 +9,7 @@ unchanged.
 """
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import re
@@ -90,31 +91,37 @@ def _device_of(graph):
 
 
 def _static(graph, real):
-    """Names of placeholders with a fixed address, and the real tensors of those for which they are known."""
+    """Names of placeholders with a fixed address, the real tensors of those for which they are known, and copies of the other inputs of integers or
+    booleans. Random ones might be no indices of the tables that the graph reads, and a GPU ends all work of the process after such an index."""
     placeholders = [n for n in graph.nodes if n.op == "placeholder"]
     context = torch._guards.TracingContext.try_get()
     meta = context.fw_metadata if context is not None else None
     indices = list(getattr(meta, "static_input_indices", None) or [])
     static = {placeholders[i].name for i in indices if i < len(placeholders)}
-    known = {}
+    known, numbers = {}, {}
     if len(real) == len(placeholders):
         for p, t in zip(placeholders, real):
             val = p.meta.get("val")
-            if p.name in static and isinstance(t, torch.Tensor) and type(t) in (torch.Tensor, torch.nn.Parameter) \
-                    and tuple(t.shape) == tuple(val.shape) and t.dtype is val.dtype:
-                with real_tensors():
+            if not isinstance(t, torch.Tensor) or type(t) not in (torch.Tensor, torch.nn.Parameter) \
+                    or tuple(t.shape) != tuple(val.shape) or t.dtype is not val.dtype:
+                continue
+            with real_tensors():
+                if p.name in static:
                     known[p.name] = t.detach()
-    return static, known
+                elif not t.is_floating_point() and not t.is_complex():
+                    numbers[p.name] = t.detach().clone()
+    return static, known, numbers
 
 
 def _compile(gm, inputs, real, options, report):
     _list_nodes(gm.graph, report)
-    static, known = _static(gm.graph, real)
+    static, known, numbers = _static(gm.graph, real)
     before = copy_of(gm)
     changed = {p.name for p in mutations.written(gm.graph)}
     weights = fuse.Weights(static - changed, _apart(known, changed))
+    given = _Given({**numbers, **weights.known}, changed)
     try:
-        return _counted(_with_programs(gm, before, inputs, static, weights, options, report), before.graph)
+        return _counted(_with_programs(gm, before, inputs, static, weights, given, options, report), before.graph)
     except _NothingTaken:
         raise
     except Exception as error:  # an error here costs speed only; the model still runs
@@ -146,15 +153,15 @@ def _counted(run, graph):
     return call
 
 
-def _with_programs(gm, before, inputs, static, weights, options, report):
+def _with_programs(gm, before, inputs, static, weights, given, options, report):
     compilations = inductor.compilations
     try:
-        return _chosen(gm, before, inputs, static, weights, options, report)
+        return _chosen(gm, before, inputs, static, weights, given, options, report)
     finally:
         report.compilations = inductor.compilations - compilations
 
 
-def _chosen(gm, before, inputs, static, weights, options, report):
+def _chosen(gm, before, inputs, static, weights, given, options, report):
     if not mutations.is_regular(gm.graph):
         report.why = "it changes tensors in place before its end"
         report.leave(report.why)
@@ -165,7 +172,7 @@ def _chosen(gm, before, inputs, static, weights, options, report):
     without_empty(gm.graph)
     try:
         target = options.target or engine.target_of(device)
-        whole = inductor.Later(lambda: _whole(before, inputs, weights.known, static, options))
+        whole = inductor.Later(lambda: _whole(before, inputs, given, static, options))
         regions = fuse.fuse(gm, weights, device.type, target, options, report, whole)
     except engine.EngineError as error:  # there is no target for this GPU
         regions, report.why = [], str(error)
@@ -174,7 +181,7 @@ def _chosen(gm, before, inputs, static, weights, options, report):
     keep_strides(gm, before)
     run = _rest(gm, inputs, static, options)
     if options.take == "faster" and options.rest == "inductor" and _matters(gm, regions):
-        run = _faster(run, gm, before, weights.known, static, options, report, whole)
+        run = _faster(run, gm, before, given, static, options, report, whole)
     return fresh_weights(run, gm, regions) if inductor.in_graphs(options.mode) else run
 
 
@@ -226,32 +233,53 @@ def _matters(gm, regions):
     return all(r.symbol is None for r in regions) and len(_work(gm.graph)) > 1
 
 
-def _examples(graph, known):
-    """A tensor for each input: the real one if known, else a random one. None if an extent is unknown."""
+@dataclasses.dataclass
+class _Given:
+    """What measurements of the whole graph know of its inputs."""
+    known: dict   # name -> tensor: a weight, or a copy
+    changed: set  # names of inputs that the graph changes
+
+
+def _examples(graph, given):
+    """A tensor for each input: a known one, or a random one. None if an extent is unknown."""
     examples, generator = [], measure.generator(_device_of(graph))
     for p in (n for n in graph.nodes if n.op == "placeholder"):
         val = p.meta.get("val")
         if not isinstance(val, torch.Tensor) or any(isinstance(s, torch.SymInt) for s in val.shape):
             return None
         with real_tensors():
-            examples.append(known[p.name] if p.name in known else measure.example(val, tuple(val.shape), val.stride(), generator))
+            examples.append(given.known[p.name] if p.name in given.known else measure.example(val, tuple(val.shape), val.stride(), generator))
     return examples
 
 
-def _whole(before, inputs, known, static, options):
+def _whole(before, inputs, given, static, options):
     """The whole graph compiled by Inductor, for measurement. It does not use CUDA graphs itself, so that the caller can capture it in one."""
     if not inductor.in_graphs(options.mode):
         return inductor.compile(copy_of(before), inputs, options.mode, _places(before, static))
     with real_tensors():
-        return inductor.compile_alone(before, _examples(before.graph, known), options.mode, _places(before, static))
+        return inductor.compile_alone(before, _examples(before.graph, given), options.mode, _places(before, static))
 
 
-def _faster(run, gm, before, known, static, options, report, whole):
+def _restored(graph, given, examples):
+    """A function that calls f with the examples. Integers that the graph changes, such as the length of a cache, are the same in each call."""
+    names = [n.name for n in graph.nodes if n.op == "placeholder"]
+    with real_tensors():
+        first = [(x, x.clone()) for name, x in zip(names, examples) if name in given.changed and not x.is_floating_point()]
+
+    def call(f):
+        for x, was in first:
+            x.copy_(was)
+        return f(*examples)
+    return call
+
+
+def _faster(run, gm, before, given, static, options, report, whole):
     """`run`, or the whole graph compiled by Inductor if that is faster."""
     device, graphs = _device_of(before.graph), options.timed_in_graphs
-    examples = _examples(before.graph, known)
+    examples = _examples(before.graph, given)
     if examples is None:
         return run
+    call = _restored(before.graph, given, examples)
     key = verdicts.key_of(device, before.code, [(tuple(e.shape), e.dtype) for e in examples], options, gm.code)
     times = verdicts.recall(options.folder(), key)
     if times is None:
@@ -263,7 +291,7 @@ def _faster(run, gm, before, known, static, options, report, whole):
         with real_tensors():
             ours = inductor.compile_alone(gm, examples, options.mode, _places(gm, static)) if inductor.in_graphs(options.mode) else run
             try:
-                times = measure.race(lambda: ours(*examples), lambda: theirs(*examples), device, graphs)
+                times = measure.race(lambda: call(ours), lambda: call(theirs), device, graphs)
             except RuntimeError as error:  # not capturable in a CUDA graph
                 report.leave(f"together with the rest not measured: {str(error).splitlines()[0]}")
                 raise _NothingTaken from None
