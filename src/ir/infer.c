@@ -59,6 +59,9 @@ static enum dtype met(const struct tensor *x, const struct tensor *y)
   return x->adapts ? y->dtype : y->adapts ? x->dtype : dtype_join(x->dtype, y->dtype);
 }
 
+// Whether numbers that t chooses from can adapt: t itself has no dtype of floats.
+static bool chooses(const struct tensor *t) { return num_whole(t->dtype) || t->adapts; }
+
 static int infer_map(const struct ctx *c, struct tensor *out)
 {
   *out = (struct tensor){.dtype = arg(c, 0)->dtype, .shape = arg(c, 0)->shape};
@@ -67,7 +70,8 @@ static int infer_map(const struct ctx *c, struct tensor *out)
   const struct tensor *x = arg(c, 0), *y = arg(c, 1);
   if (!shape_broadcast(&x->shape, &y->shape, &out->shape)) return bad(c, ERR_SHAPE, "extents differ and neither is 1");
   out->dtype = met(x, y);
-  out->adapts = x->adapts && (c->n->op == OP_MASK || c->n->op == OP_KEEP); // as for a composite that chooses between numbers
+  if (c->n->op == OP_MASK) out->adapts = (x->adapts && chooses(y)) || (y->adapts && chooses(x)); // as for a composite that chooses
+  if (c->n->op == OP_KEEP) out->adapts = x->adapts && chooses(y);
   return OK;
 }
 
@@ -352,7 +356,7 @@ static int infer_choice(const struct ctx *c, struct tensor *out)
 {
   const struct tensor *x = arg(c, 1), *y = arg(c, 2);
   struct shape both;
-  *out = (struct tensor){.dtype = met(x, y), .adapts = x->adapts && y->adapts};
+  *out = (struct tensor){.dtype = met(x, y), .adapts = x->adapts && y->adapts && chooses(arg(c, 0))};
   out->dtype = met(out, arg(c, 0));
   bool fits = shape_broadcast(&x->shape, &y->shape, &both) && shape_broadcast(&both, &arg(c, 0)->shape, &out->shape);
   return fits ? OK : bad(c, ERR_SHAPE, "extents differ and neither is 1");

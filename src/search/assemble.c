@@ -184,7 +184,7 @@ int assemble(struct arena *mem, const struct planner *pl, const struct plan *p, 
   }
   if (!status) status = add_kernels(&j, p);
   if (!status) status = add_outputs(&j);
-  if (!status) conditions_mask(j.g, s->p);
+  if (!status) status = conditions_mask(mem, &j.g, s->p, e);
   *out = j.g;
   arena_close(&scratch);
   return status;

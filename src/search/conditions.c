@@ -56,9 +56,11 @@ static bool has_masks(const struct graph *p)
   return false;
 }
 
-void conditions_mask(struct graph *g, const struct graph *p)
+int conditions_mask(struct arena *mem, struct graph **g, const struct graph *p, struct err *e)
 {
-  struct arena mem = {0};
-  if (has_masks(p) && !walk(&mem, (struct graph *)(uintptr_t)p, NULL, NULL, false)) walk(&mem, g, NULL, NULL, true);
-  arena_close(&mem);
+  struct arena tmp = {0};
+  const bool masks = has_masks(p) && !walk(&tmp, (struct graph *)(uintptr_t)p, NULL, NULL, false);
+  const int made = masks ? walk(&tmp, *g, NULL, NULL, true) : 0;
+  arena_close(&tmp);
+  return made ? graph_rebuild(mem, *g, &(struct rebuilding){0}, g, e) : OK; // a mask may have another dtype than a product
 }

@@ -607,7 +607,8 @@ void plan_text(const struct planner *pl, const struct plan *p, char *text, size_
 
 // ---- conditions.c ---------------------------------------------------------------------------------------------------
 
-void conditions_mask(struct graph *g, const struct graph *p); // products by conditions in g become masks if p has masks alone
+// Products by conditions in *g become masks if p has masks alone.
+int conditions_mask(struct arena *mem, struct graph **g, const struct graph *p, struct err *e);
 
 // ---- trial.c: verified kernel graphs ---------------------------------------------------------------------------------
 

@@ -133,8 +133,8 @@ expect 2 'no such scheme' lower "$work/soft.mica" --knobs 'columns vec=8'
 expect 2 'there is no kernel soft_2' lower "$work/soft.mica" --kernel soft_2
 expect 2 'cpu is no GPU' lower "$work/soft.mica" --target cpu
 expect 2 'there is no target' lower "$work/soft.mica" --target sm_10
-printf 'program p() {\n  X: f16[8, 64]\n  Y: f16[8, 33]\n  return concat(X, Y, dim=1)\n}\n' >"$work/concat.mica"
-expect 2 'concat.mica:4:.*no GPU kernel can be made of concat' lower "$work/concat.mica"
+printf 'program p() {\n  X: f8e4m3[8, 64]\n  Y: f8e4m3[64, 8]\n  return matmul(X, Y)\n}\n' >"$work/narrow.mica"
+expect 2 'narrow.mica:4:.*matmul of f8e4m3: GPUs multiply no such dtype yet' lower "$work/narrow.mica"
 
 expect 2 'takes a file' lower
 "$MICA" lower --dump schemes >"$work/schemes" || complain "status $?: --dump schemes"

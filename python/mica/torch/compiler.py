@@ -235,7 +235,7 @@ def _matters(gm, regions):
 
 @dataclasses.dataclass
 class _Given:
-    """What measurements of the whole graph know of its inputs."""
+    """Inputs of the whole graph for measurements."""
     known: dict   # name -> tensor: a weight, or a copy
     changed: set  # names of inputs that the graph changes
 
