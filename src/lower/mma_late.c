@@ -1,7 +1,7 @@
 // The order of blocks that have different numbers of iterations: under a causal mask, blocks of later rows have more. The longest ones start first, or
 // the last ones to start keep a few multiprocessors busy at the end. All heads at a time may have more keys and values than the L2 cache holds, so the
-// heads are taken in sections that fit. In a simulation of 132 multiprocessors causal attention needs a tenth to a third less time than with the rows
-// of a head one after another (docs/lower.md).
+// heads are taken in sections that fit. On an H200 causal attention takes 7% to 22% less time than with the rows of a head one after another
+// (docs/lower.md).
 #include "lower/mma.h"
 
 #include <math.h>
