@@ -3,7 +3,11 @@
 //
 // Files
 //   rewrite.c    code that passes share (rewrite.h)
-//   wrap.c       library operators as block graphs
+//   wrap.c       library operators as block graphs (wrap.h):
+//     wrap_cut.c     how their results are divided
+//     wrap_kernel.c  kernels of one operator
+//     wrap_concat.c  kernels that join tensors
+//     wrap_scan.c    kernels of running sums
 //   merge.c      kernels that continue with the tiles of the kernel before; kernels that can be tails
 //   gather_in.c  gathers within the kernels that read them
 //   parts.c      products of f32 as products of bf16 parts
