@@ -102,8 +102,11 @@ def _static(graph, real):
     if len(real) == len(placeholders):
         for p, t in zip(placeholders, real):
             val = p.meta.get("val")
-            if not isinstance(t, torch.Tensor) or type(t) not in (torch.Tensor, torch.nn.Parameter) \
-                    or tuple(t.shape) != tuple(val.shape) or t.dtype is not val.dtype:
+            if type(t) not in (torch.Tensor, torch.nn.Parameter) or not isinstance(val, torch.Tensor):
+                continue
+            if any(isinstance(s, torch.SymInt) for s in val.shape):  # a comparison would fix the extent
+                continue
+            if tuple(t.shape) != tuple(val.shape) or t.dtype is not val.dtype:
                 continue
             with real_tensors():
                 if p.name in static:
