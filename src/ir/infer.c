@@ -356,8 +356,8 @@ static int infer_choice(const struct ctx *c, struct tensor *out)
 {
   const struct tensor *x = arg(c, 1), *y = arg(c, 2);
   struct shape both;
-  *out = (struct tensor){.dtype = met(x, y), .adapts = x->adapts && y->adapts && chooses(arg(c, 0))};
-  out->dtype = met(out, arg(c, 0));
+  *out = (struct tensor){.dtype = met(x, y), .adapts = x->adapts && y->adapts};
+  out->dtype = met(out, arg(c, 0)), out->adapts &= chooses(arg(c, 0));
   bool fits = shape_broadcast(&x->shape, &y->shape, &both) && shape_broadcast(&both, &arg(c, 0)->shape, &out->shape);
   return fits ? OK : bad(c, ERR_SHAPE, "extents differ and neither is 1");
 }
