@@ -101,12 +101,28 @@ int stable_form(struct arena *mem, const struct graph *g, bool overflows, struct
   return err_set(e, ERR_TARGET, NOWHERE, "an exponential could overflow although the program's cannot: %s", *note ? note : "it is in a thread graph");
 }
 
+// Buffers have the dtypes of the part's results, and kernels write those of the candidate's. The verifier does not see this: it compares functions of
+// exact numbers. A candidate runs before it is verified.
+static int check_results(const struct job *j, const struct graph *part, const struct graph *g, struct err *e)
+{
+  const int n = graph_outputs(part, NULL);
+  int *a = NEWS(j->mem, int, n + 1), *b = NEWS(j->mem, int, n + 1);
+  if (graph_outputs(g, NULL) != n) return err_set(e, ERR_UNEQUAL, NOWHERE, "it has %d results, and the program %d", graph_outputs(g, NULL), n);
+  graph_outputs(part, a), graph_outputs(g, b);
+  for (int i = 0; i < n; i++) {
+    const enum dtype want = part->tensors[a[i]].dtype, have = g->tensors[b[i]].dtype;
+    if (have != want) return err_set(e, ERR_DTYPE, NOWHERE, "its result %d is %s, not %s", i + 1, dtype_name(have), dtype_name(want));
+  }
+  return OK;
+}
+
 int run_stable(const struct pass_on *on, struct err *e)
 {
   struct job *j = on->j;
   struct candidate *x = on->x;
   struct graph *stable;
   char note[256] = "";
+  TRY(check_results(j, on->c->part->g, x->found, e));
   const int status = stable_form(j->mem, x->found, on->c->overflows, &stable, note, e);
   if (status != OK) return x->overflows = true, status;
   TRY(graph_check(stable, e));

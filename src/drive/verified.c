@@ -18,26 +18,12 @@ int job_accepts(struct job *j, struct err *e)
 
 const char NOT_CHECKED[] = "not checked: the job was stopped, or its time was over";
 
-// The number of an output whose dtype is another one in g; -1: there is none. The verifier compares functions of exact numbers, which have no dtypes.
-static int other_dtype(const struct graph *part, const struct graph *g, int *outs)
-{
-  const int n = graph_outputs(part, outs);
-  int *const of = outs + n, i = graph_outputs(g, NULL) == n ? 0 : n; // of another number of outputs the verifier tells
-  if (!i) graph_outputs(g, of);
-  while (i < n && part->tensors[outs[i]].dtype == g->tensors[of[i]].dtype) i++;
-  return i < n ? i : -1;
-}
-
 bool job_verified(struct job *j, const struct graph *part, struct candidate *k, enum stop until)
 {
   struct verify_opts o = {.seed = j->opts->seed, .threads = j->threads, .stop = job_stop(j, until)};
   struct err e = {0};
   const struct certificate *c = &k->cert;
-  int *outs = NEWS(j->mem, int, 2 * graph_outputs(part, NULL) + 1);
-  const int other = other_dtype(part, k->g, outs);
-  if (other >= 0)
-    k->dropped = arena_printf(j->mem, "output %d is not of the dtype %s", other + 1, dtype_name(part->tensors[outs[other]].dtype));
-  else if (verify_equal(part, k->g, &o, &k->cert, &e) != OK)
+  if (verify_equal(part, k->g, &o, &k->cert, &e) != OK)
     k->dropped = e.id == ERR_STOPPED ? NOT_CHECKED : arena_printf(j->mem, "verifier: %s", e.text);
   else if (!c->equal)
     k->dropped =

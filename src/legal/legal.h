@@ -46,7 +46,7 @@ bool legal_copied(const struct graph *kernels, int tensor);                 // w
 bool legal_divides(const struct graph *kernels, const struct node *kernel); // whether the kernel multiplies matrices of f32, or of their parts
 int legal_part(const struct graph *kernels,
                int tensor); // the number, from 0, of the bf16 part of f32 that a kernel saves as this tensor; -1: it is no part
-bool legal_mixed(const struct graph *g, const struct node *matmul); // whether it multiplies floats of two dtypes
+bool legal_mixed(const struct graph *kernels, const int *in); // whether the two operands of a product are floats of two dtypes
 // The dtype in which each tensor of a kernel graph is stored; in mem. stored: NULL, or names of tensors between kernels that keep the graph's dtype,
 // up to NULL.
 const enum dtype *store_types(struct arena *mem, const struct graph *kernels, const char *const *stored);

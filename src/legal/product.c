@@ -1,6 +1,6 @@
 // Matrix products as the vendor's library takes them: one stride for rows, columns and batches of each operand. If adjacent batches share B and their
-// rows of A are contiguous, the batches become rows of one product: query heads that share one key, or a batch of vectors times one matrix. Batches that
-// share A too stay batches, because the library has no rows with a stride of 0.
+// rows of A are contiguous, the batches become rows of one product: query heads that share one key, or a batch of vectors times one matrix. Batches
+// that share A too stay batches, because the library has no rows with a stride of 0.
 #include "legal/legal.h"
 #include "plan/letters.h"
 

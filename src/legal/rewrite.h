@@ -15,8 +15,8 @@ int block_load(struct block_making *b, int tensor, const struct attrs *a, struct
 int block_add(struct block_making *b, enum op op, int nin, const int *in, const struct attrs *a, struct loc at); // the operator's first result
 int block_end(struct block_making *b, struct loc at, int *out); // the kernel; *out: the first of its tensors
 
-// wrap_kernel.c: a kernel that loads tensor t of `to`, applies each operator, and saves the results, or a copy if there are no operators. *first: the first
-// saved tensor. Blocks have tiles of some thousand elements.
+// wrap_kernel.c: a kernel that loads tensor t of `to`, applies each operator, and saves the results, or a copy if there are no operators. *first: the
+// first saved tensor. Blocks have tiles of some thousand elements.
 int legal_elementwise(struct graph *to, int t, struct loc at, int nops, const enum op *ops, int *first, struct err *e);
 
 struct rewriting {

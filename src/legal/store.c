@@ -1,6 +1,7 @@
 // Chooses the dtype in which each tensor of a kernel graph is stored. Kernels compute in fp32, so a smaller dtype between kernels costs precision and
 // saves bytes. Operands of tensor cores need 16 bits and are rounded in any case, so they are stored in the graph's dtype. Products of floats of two
-// dtypes are products of f32. Other tensors between kernels are fp32: partial sums, for example, would lose precision. Inputs and outputs of the program have the program's dtypes.
+// dtypes are products of f32. Other tensors between kernels are fp32: partial sums, for example, would lose precision. Inputs and outputs of the program
+// have the program's dtypes.
 #include "legal/legal.h"
 
 #include <string.h>
@@ -41,10 +42,10 @@ static enum op saved(const struct graph *g, int t)
 // Whether a kernel saves the result of a comparison as t. It is 1 or 0, which is exact in every dtype.
 static bool is_condition(const struct graph *g, int t) { return op_rows[saved(g, t)].flags & BRACKET; }
 
-bool legal_mixed(const struct graph *g, const struct node *n)
+bool legal_mixed(const struct graph *g, const int *in)
 {
-  const enum dtype a = g->tensors[n->in[0]].dtype, b = g->tensors[n->in[1]].dtype;
-  return n->op == OP_MATMUL && a != b && num_floats(&num_rows[a]) && num_floats(&num_rows[b]);
+  const enum dtype a = g->tensors[in[0]].dtype, b = g->tensors[in[1]].dtype;
+  return a != b && num_floats(&num_rows[a]) && num_floats(&num_rows[b]);
 }
 
 int legal_part(const struct graph *g, int t)
@@ -105,8 +106,8 @@ const enum dtype *store_types(struct arena *mem, const struct graph *g, const ch
     const struct node *n = &g->nodes[i];
     if (n->op == OP_INPUT) kept[n->out] = true;
     if (node_meets(n)) kept[n->out] = kept[graph_root(g, n->in[0])] = fixed[graph_root(g, n->in[0])] = true;
-    for (int k = 0; k < n->nin && (n->op == OP_OUTPUT || (op_rows[n->op].rule == RULE_CONTRACT && !legal_mixed(g, n))); k++)
-      kept[graph_root(g, n->in[k])] = fixed[graph_root(g, n->in[k])] = true;
+    const bool multiplied = op_rows[n->op].rule == RULE_CONTRACT && !(n->op == OP_MATMUL && legal_mixed(g, n->in));
+    for (int k = 0; k < n->nin && (n->op == OP_OUTPUT || multiplied); k++) kept[graph_root(g, n->in[k])] = fixed[graph_root(g, n->in[k])] = true;
     if (node_updated(n) >= 0) fixed[graph_root(g, node_updated(n))] = true;
     if (n->sub) mark_block(g, n, kept);
   }

@@ -52,7 +52,7 @@ static int product(struct wrapping *w, const struct node *n, const int *in, int 
 {
   struct library_product p;
   int x[2] = {in[0], in[1]};
-  if (legal_mixed(w->to, &(struct node){.op = n->op, .in = x})) TRY(in_f32(w, x));
+  if (legal_mixed(w->to, x)) TRY(in_f32(w, x));
   TRY(graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e));
   if (product_of(w->to, NULL, w->to->nnodes - 1, &p)) return OK;
   w->to->nnodes--, w->to->ntensors--; // add it again, with copied operands
@@ -73,6 +73,14 @@ static bool whole(const struct graph *g, const struct kview *v)
   return !v->offset && stride == shape_size(&g->tensors[v->root].shape);
 }
 
+// Whether tensor t already is an output of the program.
+static bool is_output(const struct graph *g, int t)
+{
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].op == OP_OUTPUT && graph_root(g, g->nodes[i].in[0]) == t) return true;
+  return false;
+}
+
 // Adds an output of the program. It has its own buffer with its elements in row-major order.
 static int output(struct wrapping *w, const struct node *n, int t)
 {
@@ -81,12 +89,7 @@ static int output(struct wrapping *w, const struct node *n, int t)
   enum op maker = w->to->nodes[w->to->tensors[strided ? v.root : t].node].op;
   if (maker == OP_CONST) return err_set(w->e, ERR_GRAPH, n->at, "a constant is an output of the program");
   const bool made = maker == OP_BLOCK || maker == OP_MATMUL || op_rows[maker].rule == RULE_WORLD;
-  if (!strided || !made || !whole(w->to, &v) || w->taken[v.root]) {
-    TRY(wrap_copied(w, t, &t));
-    v.root = t;
-  }
-  if (v.root >= w->cap) return err_set(w->e, ERR_LIMIT, n->at, "too many tensors");
-  w->taken[v.root] = true;
+  if (!strided || !made || !whole(w->to, &v) || is_output(w->to, v.root)) TRY(wrap_copied(w, t, &t));
   return graph_add(w->to, OP_OUTPUT, 1, &t, NULL, n->at, NULL, w->e);
 }
 
@@ -136,8 +139,7 @@ int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **
 {
   struct graph *g;
   TRY(graph_expand(mem, kernels, true, &g, e));
-  struct wrapping w = {.to = *out = graph_new_as(mem, g), .e = e, .cap = 4 * g->ntensors + 8 * g->nnodes};
-  w.taken = NEWS(mem, bool, w.cap);
+  struct wrapping w = {.to = *out = graph_new_as(mem, g), .e = e};
   int *to = NEWS(mem, int, g->ntensors + 1);
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];

@@ -8,8 +8,6 @@
 struct wrapping {
   struct graph *to;
   struct err *e;
-  bool *taken; // by tensor of `to`: an output already has its buffer
-  int cap;
 };
 
 struct wrap_cut { // grid axes that divide the result

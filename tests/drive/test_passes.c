@@ -111,6 +111,37 @@ static void wrong_outputs_are_caught(void **state)
   caught("sm_80", PASS_JOIN, wrong_join);
 }
 
+// ---- results of another dtype ----
+
+static enum dtype other_dtype(const void *arg, enum dtype was)
+{
+  (void)arg;
+  return was == F32 ? F16 : F32;
+}
+
+static int refused;
+static int stable_of_another_dtype(const struct pass_on *on, struct err *e)
+{
+  struct candidate x = *on->x;
+  struct graph *bad;
+  struct err f = {0};
+  assert_int_equal(graph_rebuild(on->j->mem, x.found, &(struct rebuilding){.dtype = other_dtype}, &bad, &f), OK);
+  x.found = bad;
+  refused += run_stable(&(struct pass_on){on->j, on->c, &x}, &f) != OK && f.id == ERR_DTYPE && strstr(f.text, "its result 1 is ");
+  return run_stable(on, e);
+}
+
+static void results_of_another_dtype_are_refused(void **state)
+{
+  (void)state;
+  struct pass rows[PASSES];
+  struct err e = {0};
+  memcpy(rows, passes, sizeof rows);
+  rows[PASS_STABLE].run = stable_of_another_dtype;
+  if (run_with("cpu", rows, true, &e) != OK) fail_msg("%s", e.text);
+  assert_true(refused > 1);
+}
+
 static void right_ones_pass(void **state)
 {
   (void)state;
@@ -120,6 +151,7 @@ static void right_ones_pass(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_fit), cmocka_unit_test(wrong_outputs_are_caught), cmocka_unit_test(right_ones_pass)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_fit), cmocka_unit_test(wrong_outputs_are_caught),
+                                     cmocka_unit_test(results_of_another_dtype_are_refused), cmocka_unit_test(right_ones_pass)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,7 +91,7 @@ def _device_of(graph):
 
 
 def _static(graph, real):
-    """Names of placeholders with a fixed address, the real tensors of those for which they are known, and copies of the other inputs of integers or
+    """Names of placeholders with a fixed address, the real tensors of those for which they are known, and the other inputs of integers or
     booleans. Random ones might be no indices of the tables that the graph reads, and a GPU ends all work of the process after such an index."""
     placeholders = [n for n in graph.nodes if n.op == "placeholder"]
     context = torch._guards.TracingContext.try_get()
@@ -112,7 +112,7 @@ def _static(graph, real):
                 if p.name in static:
                     known[p.name] = t.detach()
                 elif not t.is_floating_point() and not t.is_complex():
-                    numbers[p.name] = t.detach().clone()
+                    numbers[p.name] = t.detach()
     return static, known, numbers
 
 
@@ -122,7 +122,7 @@ def _compile(gm, inputs, real, options, report):
     before = copy_of(gm)
     changed = {p.name for p in mutations.written(gm.graph)}
     weights = fuse.Weights(static - changed, _apart(known, changed))
-    given = _Given({**numbers, **weights.known}, changed)
+    given = _Given(weights.known, numbers, changed)
     try:
         return _counted(_with_programs(gm, before, inputs, static, weights, given, options, report), before.graph)
     except _NothingTaken:
@@ -239,8 +239,9 @@ def _matters(gm, regions):
 @dataclasses.dataclass
 class _Given:
     """Inputs of the whole graph for measurements."""
-    known: dict   # name -> tensor: a weight, or a copy
-    changed: set  # names of inputs that the graph changes
+    known: dict    # name -> real tensor of a weight
+    numbers: dict  # name -> integers or booleans of the first call, of which measurements use copies
+    changed: set   # names of inputs that the graph changes
 
 
 def _examples(graph, given):
@@ -251,7 +252,12 @@ def _examples(graph, given):
         if not isinstance(val, torch.Tensor) or any(isinstance(s, torch.SymInt) for s in val.shape):
             return None
         with real_tensors():
-            examples.append(given.known[p.name] if p.name in given.known else measure.example(val, tuple(val.shape), val.stride(), generator))
+            if p.name in given.known:
+                examples.append(given.known[p.name])
+            elif p.name in given.numbers:
+                examples.append(given.numbers[p.name].clone())
+            else:
+                examples.append(measure.example(val, tuple(val.shape), val.stride(), generator))
     return examples
 
 
