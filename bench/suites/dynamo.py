@@ -4,7 +4,7 @@ and Mica: which results are right, and how fast each is.
 
     dynamo.py [--suites transformers,timm] [--only REGEX] [--csv FILE] [--device cuda|cpu] [--sizes small|wide|full] [--dtype float32|bfloat16|float16]
               [--batch N] [--tokens N] [--time S] [--take faster|all] [--rest inductor|eager] [--trials N] [--deadline S] [--until S] [--workers N]
-              [--threads N] [--shuffle SEED]
+              [--threads N] [--shuffle SEED] [--calls]
 
 The models are named here, and come from the packages `transformers` and `timm` (which imports `torchvision`); nothing is downloaded. With --sizes full
 a model has the default sizes of its class. With `wide` a transformer has two layers of them. With `small` a transformer has the sizes of SMALL and
@@ -19,15 +19,17 @@ random order, so that those that --until leaves are a random sample. With --tria
 A model is right where `torch._dynamo.utils.same` says so with the benchmark's tolerance 1e-3, as for eager mode against float64, or for dtypes of 16
 bits against float32 where the model does not run in float64. For these dtypes small tensors, such as a loss, may differ more, as in some models of
 the benchmark, since eager mode's own error in one number may be near zero by chance. A model is unfit where eager mode fails, failed where an error
-kept Mica from running, late after its deadline. A time is the median of calls in rounds that alternate. The geometric mean over Inductor is said
-twice: of all right models, and with 1 for those of which Mica takes nothing, as both sides run Inductor's code there. Exit status 1: a model is
-wrong, or failed.
+kept Mica from running, late after its deadline. A time is the median in rounds that alternate. On a GPU each way is captured as a CUDA graph, as the
+benchmark does with Inductor, because calls of small models take as long as the host needs to start kernels. Column `timed` has `calls` for a model
+that cannot be captured; --calls captures none. The geometric mean over Inductor is said twice: of all right models, and with 1 for those of which
+Mica takes nothing, as both sides run Inductor's code there. Exit status 1: a model is wrong, or failed.
 """
 import argparse
 import collections
 import contextlib
 import copy
 import csv
+import functools
 import hashlib
 import importlib
 import math
@@ -53,7 +55,7 @@ ENDING = 10  # most seconds from a result to the end of its process
 WAYS = ["eager", "inductor", "mica"]
 FACTS = ["sizes", "dtype", "batch", "tokens", "time", "take", "rest", "trials", "device", "torch", "package", "mica", "machine", "method"]
 COLUMNS = ["suite", "model", "fate", "changed", "parameters", *(f"{w}_us" for w in WAYS), "over_eager", "over_inductor",
-           *(f"{w}_error" for w in WAYS), "graphs", "nodes", "taken", "programs", "first_s", "seconds", "why", "said", *FACTS]
+           *(f"{w}_error" for w in WAYS), "timed", "graphs", "nodes", "taken", "programs", "first_s", "seconds", "why", "said", *FACTS]
 
 # Sizes of a small transformer. A class gets those that its configuration has, by its own names.
 SMALL = {"hidden_size": 256, "d_model": 256, "n_embd": 256, "dim": 256, "embedding_size": 256, "word_embed_proj_dim": 256, "vocab_size": 1024,
@@ -171,16 +173,30 @@ def exactly(model, inputs, dtype):
     return None
 
 
-def timed(runs, inputs, trials, device):
-    """Median microseconds of each, in rounds that alternate and each begin with another one."""
+def replays(runs, device):
+    """name -> its calls captured as a CUDA graph; None if one cannot be captured."""
+    import torch
+
+    from mica.torch.measure import captured
+    try:
+        return {name: captured(f) for name, f in runs.items()}
+    except Exception:  # such as an answer that the host waits for
+        traceback.print_exc()
+        torch.cuda.synchronize()
+        return None
+
+
+def timed(runs, trials, device, capture):
+    """Median microseconds of each, in rounds that alternate and each begin with another one, and whether `graphs` or `calls` were timed."""
     from mica.torch.measure import time_calls, turn_on
-    names, took = list(runs), {name: [] for name in runs}
+    graphs = replays(runs, device) if capture else None
+    names, took, runs = list(runs), {name: [] for name in runs}, graphs or runs
     with turn_on(device):
         for r in range(ROUNDS):
             for name in names[r % len(names):] + names[:r % len(names)]:
-                runs[name](**inputs)
-                took[name] += [time_calls(lambda f=runs[name]: f(**inputs), 1, device) for _ in range(max(1, trials // ROUNDS))]
-    return {name: statistics.median(x) for name, x in took.items()}
+                runs[name]()
+                took[name] += [time_calls(runs[name], 1, device) for _ in range(max(1, trials // ROUNDS))]
+    return {name: statistics.median(x) for name, x in took.items()}, "graphs" if graphs else "calls"
 
 
 def run(suite, name, a):
@@ -223,7 +239,8 @@ def run(suite, name, a):
         for way, results in got.items():
             off = [distance(g, w) for g, w in zip(results, exact or want) if w.is_floating_point()]
             made[f"{way}_error"] = f"{max(o / s if s else o for o, s in off):.1e}"
-        us = timed(runs, inputs, a.trials, device) if a.trials else {}
+        calls = {name: functools.partial(f, **inputs) for name, f in runs.items()}
+        us, made["timed"] = timed(calls, a.trials, device, device.type == "cuda" and not a.calls) if a.trials else ({}, "")
     made |= {f"{way}_us": f"{t:.1f}" for way, t in us.items()}
     made |= {f"over_{way}": f"{us[way] / us['mica']:.3f}" for way in us if way != "mica"}
     return made | {"graphs": len(graphs), "nodes": sum(len(g.nodes) for g in graphs), "taken": sum(len(g.taken) for g in graphs),
@@ -271,7 +288,7 @@ def facts(a):
 
     import mica
     with open(__file__, "rb") as f:
-        method = hashlib.sha256(b"%s %d %d" % (f.read(), a.workers, a.threads)).hexdigest()[:12]
+        method = hashlib.sha256(b"%s %d %d %d" % (f.read(), a.workers, a.threads, a.calls)).hexdigest()[:12]
     cpu = ""
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo") as f:
@@ -316,6 +333,7 @@ def main():
     p.add_argument("--trials", type=int, default=30, help="calls that are timed"), p.add_argument("--deadline", type=float, default=600)
     p.add_argument("--until", type=float, default=math.inf, help="seconds after which nothing runs"), p.add_argument("--workers", type=int, default=1)
     p.add_argument("--threads", type=int, default=2, help="of a model on the CPU"), p.add_argument("--shuffle", type=int, default=0)
+    p.add_argument("--calls", action="store_true", help="time plain calls on a GPU, too")
     a = p.parse_args()
     if set(a.suites) - set(SUITES):
         p.error(f"the suites are {', '.join(SUITES)}")
