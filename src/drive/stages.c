@@ -19,17 +19,36 @@ int run_expand(const struct pass_on *on, struct err *e)
 
 static const int64_t MEET_OPS = 200000000; // limit of tests at full size for one program without a proof
 
-typedef int (*law)(struct arena *mem, const struct graph *p, struct graph **out, struct err *e); // NO: it does not apply
+struct judging {
+  const struct job *j;
+  const struct verify_opts *o;
+};
 
-// The program changed by that law, if the verifier accepts it.
-static int by_law(struct job *j, law apply, const struct verify_opts *o, struct err *e)
+static bool equal(void *arg, const struct graph *was, const struct graph *is)
 {
-  struct graph *to;
+  const struct judging *by = arg;
   struct certificate c;
-  const int status = apply(j->mem, j->moved.g, &to, e);
-  if (status != OK) return status == NO ? OK : status;
-  TRY(verify_equal(j->plain, to, o, &c, e));
-  if (c.equal && c.scope <= j->accept) j->moved.g = to;
+  struct err e = {0};
+  return verify_equal(was, is, by->o, &c, &e) == OK && c.equal && c.scope <= by->j->accept;
+}
+
+// The laws that whole programs are changed by.
+static const struct {
+  int (*apply)(struct arena *mem, const struct graph *p, const struct lax_proof *proof, struct graph **out, struct err *e);
+  bool gpu; // only for GPUs
+} laws[] = {{lax_written, false}, {lax_parts, false}, {lax_products, true}};
+
+static int change_by_laws(struct job *j, const struct verify_opts *o, struct err *e)
+{
+  struct judging by = {j, o};
+  const struct lax_proof proof = {equal, &by};
+  for (int i = 0; i < (int)COUNT(laws) && j->plain->world == 1; i++) {
+    struct graph *to;
+    if (laws[i].gpu && j->target.kind != TARGET_GPU) continue;
+    const int status = laws[i].apply(j->mem, j->moved.g, &proof, &to, e);
+    if (status == OK) j->moved.g = to;
+    if (status != OK && status != NO) return status;
+  }
   return OK;
 }
 
@@ -39,9 +58,7 @@ int run_collectives(const struct pass_on *on, struct err *e)
   struct err inner = {0};
   const struct verify_opts o = {.seed = j->opts->seed, .full_size_ops = MEET_OPS, .threads = j->threads, .stop = job_stop(j, STOP_SEARCH)};
   int status = ranks_move(j->mem, j->plain, &j->target, &o, j->accept, &j->moved, &inner);
-  if (status == OK && j->plain->world == 1) status = by_law(j, lax_written, &o, &inner);
-  if (status == OK && j->plain->world == 1) status = by_law(j, lax_parts, &o, &inner);
-  if (status == OK && j->plain->world == 1 && j->target.kind == TARGET_GPU) status = by_law(j, lax_products, &o, &inner);
+  if (status == OK) status = change_by_laws(j, &o, &inner);
   if (status != OK && inner.id == ERR_STOPPED) status = OK;
   if (status != OK) return *e = inner, status;
   const struct part program = {.g = (struct graph *)j->moved.g, .searchable = true};

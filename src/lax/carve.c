@@ -63,8 +63,44 @@ static void find_outputs(const struct facts *f, const struct piece *r, struct pa
       if ((graph_state(f->p, t) >= 0) == states && is_output(f, r, t)) part->out[part->nout++] = t;
 }
 
-// Lists inputs in the order of their first use, so that equal layers become equal parts. The whole program keeps its own order.
-static void find_inputs(const struct facts *f, const struct piece *r, const bool *needed, struct part *part)
+// Nodes of a part, in the order in which it has them.
+struct ordered {
+  const struct facts *f;
+  bool *has; // by node
+  int n, *nodes;
+};
+
+static void order_node(struct ordered *o, int i)
+{
+  const struct graph *p = o->f->p;
+  const struct node *n = &p->nodes[i];
+  if (o->has[i] || n->op == OP_INPUT) return;
+  for (int k = 0; k < n->nin; k++) {
+    const int from = p->tensors[n->in[k]].node;
+    if (o->f->kind[from] == LIGHT) order_node(o, from);
+  }
+  o->has[i] = true, o->nodes[o->n++] = i;
+}
+
+// Views and constants come just before their first reader, so that equal layers become equal parts. The whole program keeps its own order.
+static void find_order(const struct facts *f, const struct piece *r, const struct part *part, const bool *needed, struct ordered *o)
+{
+  const struct graph *p = f->p;
+  *o = (struct ordered){f, NEWS(f->tmp, bool, p->nnodes + 1), 0, NEWS(f->tmp, int, p->nnodes + 1)};
+  for (int i = 0; i < p->nnodes; i++) {
+    const struct node *n = &p->nodes[i];
+    bool held = f->owner[i] == r->id || (r->whole && f->kind[i] == LIGHT), made = false;
+    for (int k = 0; k < n->nout; k++) made |= needed[n->out + k];
+    if (held && made && (r->whole || f->kind[i] != LIGHT)) order_node(o, i);
+  }
+  for (int i = 0; i < part->nout; i++) {
+    const int maker = p->tensors[part->out[i]].node;
+    if (f->kind[maker] == LIGHT) order_node(o, maker);
+  }
+}
+
+// Lists inputs in the order of their first use. The whole program keeps its own order.
+static void find_inputs(const struct facts *f, const struct piece *r, const struct ordered *o, struct part *part)
 {
   const struct graph *p = f->p;
   if (r->whole) {
@@ -72,11 +108,9 @@ static void find_inputs(const struct facts *f, const struct piece *r, const bool
     return;
   }
   bool *listed = NEWS(f->tmp, bool, p->ntensors + 1);
-  for (int i = 0; i < p->nnodes; i++) {
-    const struct node *n = &p->nodes[i];
-    bool held = f->kind[i] == LIGHT || f->owner[i] == r->id, made = false;
-    for (int k = 0; k < n->nout; k++) made |= needed[n->out + k];
-    for (int k = 0; k < n->nin && held && made; k++) {
+  for (int i = 0; i < o->n; i++) {
+    const struct node *n = &p->nodes[o->nodes[i]];
+    for (int k = 0; k < n->nin; k++) {
       int t = n->in[k], node = p->tensors[t].node;
       bool input = p->nodes[node].op == OP_INPUT, others = f->kind[node] != LIGHT && f->owner[node] != r->id;
       if (listed[t] || !(input || others)) continue;
@@ -98,28 +132,25 @@ static int add_input(const struct facts *f, struct graph *g, int t, int *map, st
   return graph_input_as(g, name, x->dtype, &own, f->p->nodes[x->node].at, &map[t], e);
 }
 
-// Lists inputs and outputs of r, and marks the tensors needed to compute the outputs.
-static void find_signature(struct arena *mem, const struct facts *f, const struct piece *r, struct part *part, bool *needed)
+// Lists inputs, outputs and nodes of r.
+static void find_signature(struct arena *mem, const struct facts *f, const struct piece *r, struct part *part, struct ordered *o)
 {
+  bool *needed = NEWS(f->tmp, bool, f->p->ntensors + 1);
   part->out = NEWS(f->tmp, int, MAX(f->p->ntensors, f->p->nnodes) + 1), part->in = NEWS(f->tmp, int, f->p->ntensors + 1);
   find_outputs(f, r, part);
   find_needed(f, r, part, needed);
-  find_inputs(f, r, needed, part);
+  find_order(f, r, part, needed, o);
+  find_inputs(f, r, o, part);
   part->in = arena_copy(mem, part->in, sizeof(int) * (size_t)part->nin);
   part->out = arena_copy(mem, part->out, sizeof(int) * (size_t)part->nout);
 }
 
-static int build(const struct facts *f, const struct piece *r, const struct part *part, const bool *needed, struct err *e)
+static int build(const struct facts *f, const struct part *part, const struct ordered *o, struct err *e)
 {
   const struct graph *p = f->p;
   int *map = NEWS(f->tmp, int, p->ntensors + 1), s = OK, none;
   for (int i = 0; i < part->nin && !s; i++) s = add_input(f, part->g, part->in[i], map, e);
-  for (int i = 0; i < p->nnodes && !s; i++) {
-    const struct node *n = &p->nodes[i];
-    bool wanted = n->op != OP_INPUT && (f->kind[i] == LIGHT || f->owner[i] == r->id), made = false;
-    for (int k = 0; k < n->nout; k++) made |= needed[n->out + k];
-    if (wanted && made) s = carve_node(part->g, p, n, map, e);
-  }
+  for (int i = 0; i < o->n && !s; i++) s = carve_node(part->g, p, &p->nodes[o->nodes[i]], map, e);
   for (int i = 0; i < part->nout && !s; i++) s = graph_add(part->g, OP_OUTPUT, 1, &map[part->out[i]], NULL, NOWHERE, &none, e);
   return s;
 }
@@ -129,10 +160,10 @@ int carve(struct arena *mem, const struct facts *f, const struct piece *r, struc
   struct arena_mark mark = arena_mark(f->tmp);
   *part = (struct part){.searchable = r->searchable, .row_chain = r->row_chain};
   memcpy(part->why, r->why, sizeof part->why);
-  bool *needed = NEWS(f->tmp, bool, f->p->ntensors + 1);
-  find_signature(mem, f, r, part, needed);
+  struct ordered o;
+  find_signature(mem, f, r, part, &o);
   part->g = graph_new(mem, KERNEL, f->p->name);
-  int s = build(f, r, part, needed, e);
+  int s = build(f, part, &o, e);
   arena_reset(f->tmp, mark);
   return s;
 }

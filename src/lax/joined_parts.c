@@ -40,33 +40,25 @@ static int take_part(struct graph *to, const struct graph *g, const struct node 
   return graph_add(to, OP_SLICE, 1, &map[x->of], &a, n->at, out, e);
 }
 
-static int join(struct graph *to, const struct graph *g, const struct node *n, int *map, int *found, struct err *e)
+static int join(void *own, struct graph *to, const struct graph *g, const struct node *n, const int *map, int *made, struct err *e)
 {
   struct joined_part x;
-  int *in = NEWS(to->mem, int, n->nin + 1), nin = 0;
-  for (int i = 0, k; i < n->nin; i += k, nin++) {
+  int nin = 0;
+  (void)own;
+  if (n->op != OP_CONCAT) return NO;
+  for (int i = 0; i < n->nin; i += run_of(g, n, i, &x)) nin++;
+  if (nin == n->nin) return NO;
+  int *in = NEWS(to->mem, int, nin + 1);
+  for (int i = 0, k, at = 0; i < n->nin; i += k, at++) {
     k = run_of(g, n, i, &x);
-    in[nin] = map[n->in[i]];
-    if (k > 1) TRY(take_part(to, g, n, &x, map, &in[nin], e));
+    in[at] = map[n->in[i]];
+    if (k > 1) TRY(take_part(to, g, n, &x, map, &in[at], e));
   }
-  *found += nin < n->nin;
-  if (nin == 1) return map[n->out] = in[0], OK;
-  return graph_add(to, OP_CONCAT, nin, in, &n->a, n->at, &map[n->out], e);
+  if (nin == 1) return *made = in[0], OK;
+  return graph_add(to, OP_CONCAT, nin, in, &n->a, n->at, made, e);
 }
 
-int lax_parts(struct arena *mem, const struct graph *p, struct graph **out, struct err *e)
+int lax_parts(struct arena *mem, const struct graph *p, const struct lax_proof *proof, struct graph **out, struct err *e)
 {
-  struct graph *to = graph_new_as(mem, p);
-  int *map = NEWS(mem, int, p->ntensors + 1), found = 0;
-  for (int i = 0; i < p->nnodes; i++) {
-    const struct node *n = &p->nodes[i];
-    if (n->op == OP_CONCAT)
-      TRY(join(to, p, n, map, &found, e));
-    else
-      TRY(graph_take(to, NULL, -1, p, n, map, e));
-    graph_keep_names(to, p, n, map);
-  }
-  if (!found) return NO;
-  TRY(graph_without_unread(mem, to, false, out, e));
-  return graph_check(*out, e);
+  return lax_by_law(mem, p, join, NULL, proof, out, e);
 }

@@ -40,33 +40,22 @@ static int piece(struct graph *to, const struct joined *j, int i, const int *map
   return j->view ? graph_add(to, OP_TRANSPOSE, 1, out, &j->view->a, j->view->at, out, e) : OK;
 }
 
-static int sum_of_products(struct graph *to, const struct node *n, const struct joined side[2], int *map, struct err *e)
+static int sum_of_products(void *own, struct graph *to, const struct graph *p, const struct node *n, const int *map, int *made, struct err *e)
 {
+  struct joined side[2];
+  (void)own;
+  if (!joined_alike(p, n, &side[0], &side[1])) return NO;
   for (int i = 0; i < side[0].concat->nin; i++) {
     int in[2], one;
     for (int s = 0; s < 2; s++) TRY(piece(to, &side[s], i, map, &in[s], e));
     TRY(graph_add(to, OP_MATMUL, 2, in, &n->a, n->at, &one, e));
-    if (i) TRY(graph_add(to, OP_ADD, 2, (int[]){map[n->out], one}, NULL, n->at, &one, e));
-    map[n->out] = one;
+    if (i) TRY(graph_add(to, OP_ADD, 2, (int[]){*made, one}, NULL, n->at, &one, e));
+    *made = one;
   }
   return OK;
 }
 
-int lax_products(struct arena *mem, const struct graph *p, struct graph **out, struct err *e)
+int lax_products(struct arena *mem, const struct graph *p, const struct lax_proof *proof, struct graph **out, struct err *e)
 {
-  struct graph *to = graph_new_as(mem, p);
-  int *map = NEWS(mem, int, p->ntensors + 1), found = 0;
-  for (int i = 0; i < p->nnodes; i++) {
-    const struct node *n = &p->nodes[i];
-    struct joined side[2];
-    if (joined_alike(p, n, &side[0], &side[1])) {
-      TRY(sum_of_products(to, n, side, map, e));
-      found++;
-    } else
-      TRY(graph_take(to, NULL, -1, p, n, map, e));
-    graph_keep_names(to, p, n, map);
-  }
-  if (!found) return NO;
-  TRY(graph_without_unread(mem, to, false, out, e));
-  return graph_check(*out, e);
+  return lax_by_law(mem, p, sum_of_products, NULL, proof, out, e);
 }

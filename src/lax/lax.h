@@ -32,12 +32,21 @@ struct lax_probe {
   void *arg;
   double intensity; // operations per byte from which on a product is compute-bound; 0: no product is
 };
-// Replaces functions of elements that are written out, such as gelu by tanh, by the operators that they are (written.c). NO if there are none.
-int lax_written(struct arena *mem, const struct graph *p, struct graph **out, struct err *e);
-// Replaces concatenations of consecutive parts by slices (joined_parts.c). NO if there are none.
-int lax_parts(struct arena *mem, const struct graph *p, struct graph **out, struct err *e);
-// Replaces products of concatenations by sums of products (joined_products.c). NO if there are none.
-int lax_products(struct arena *mem, const struct graph *p, struct graph **out, struct err *e);
+// Evidence that two graphs with the same inputs are equal.
+struct lax_proof {
+  bool (*equal)(void *arg, const struct graph *was, const struct graph *is);
+  void *arg;
+};
+// Makes the result of node n of p anew in `to`, whose tensors map[t] are equal to tensors t of p before it. NO: the law does not apply.
+typedef int lax_law(void *own, struct graph *to, const struct graph *p, const struct node *n, const int *map, int *made, struct err *e);
+// The program changed by a law wherever it applies and `proof` accepts it (laws.c). NO: nowhere. proof NULL: the caller compares the programs.
+int lax_by_law(struct arena *mem, const struct graph *p, lax_law *law, void *own, const struct lax_proof *proof, struct graph **out, struct err *e);
+// Replaces functions of elements that are written out, such as gelu by tanh, by the operators that they are (written.c).
+int lax_written(struct arena *mem, const struct graph *p, const struct lax_proof *proof, struct graph **out, struct err *e);
+// Replaces concatenations of consecutive parts by slices (joined_parts.c).
+int lax_parts(struct arena *mem, const struct graph *p, const struct lax_proof *proof, struct graph **out, struct err *e);
+// Replaces products of concatenations by sums of products (joined_products.c).
+int lax_products(struct arena *mem, const struct graph *p, const struct lax_proof *proof, struct graph **out, struct err *e);
 // p: an expanded program without block graphs. max_ops: largest number of operators of a part (0: LAX_MAX_OPS). probe may be NULL. A program that is
 // larger or too hard is cut where the fewest bytes are read and written. Parts are programs of one device, on the data of one rank, without
 // collective operators. A program that needs no cut is one part with the program's own inputs and outputs. Otherwise a part lists each input once, in

@@ -1,6 +1,6 @@
 // Operators that a program writes out: 0.5 x (1 + tanh(c (x + d x^3))) is gelu_tanh(x). One operator continues the product before it, and a search has
 // room for it; the eight operators of this form are too many. A candidate is a function of one tensor. It is evaluated at sample points and compared
-// with each operator of one argument. The caller proves the changed program equal, so a coincidence changes nothing.
+// with each operator of one argument. The result is proved equal (laws.c), so a coincidence changes nothing.
 #include "eval/eval.h"
 #include "lax/lax.h"
 
@@ -89,25 +89,21 @@ static enum op find(struct written *w, int t, int *x)
   return OPS;
 }
 
-int lax_written(struct arena *mem, const struct graph *p, struct graph **out, struct err *e)
+static int name_function(void *own, struct graph *to, const struct graph *p, const struct node *n, const int *map, int *made, struct err *e)
+{
+  int x;
+  const enum op op = op_rows[n->op].rule == RULE_MAP ? find(own, n->out, &x) : OPS;
+  (void)p;
+  return op == OPS ? NO : graph_add(to, op, 1, &map[x], NULL, n->at, made, e);
+}
+
+int lax_written(struct arena *mem, const struct graph *p, const struct lax_proof *proof, struct graph **out, struct err *e)
 {
   struct written *w = NEW(mem, struct written);
-  struct graph *to = graph_new_as(mem, p);
-  int *map = NEWS(mem, int, p->ntensors + 1), found = 0, status = OK;
   w->p = p, w->map = NEWS(mem, int, p->ntensors + 1);
   for (int i = 0; i < p->ntensors; i++) w->map[i] = -1;
   evaluate_named(w);
-  for (int i = 0; i < p->nnodes && status == OK; i++) {
-    const struct node *n = &p->nodes[i];
-    int x;
-    const enum op op = op_rows[n->op].rule == RULE_MAP && n->nout == 1 ? find(w, n->out, &x) : OPS;
-    status = op == OPS ? graph_take(to, NULL, -1, p, n, map, e) : graph_add(to, op, 1, &map[x], NULL, n->at, &map[n->out], e);
-    if (status == OK) graph_keep_names(to, p, n, map);
-    found += op != OPS;
-  }
+  const int status = lax_by_law(mem, p, name_function, w, proof, out, e);
   arena_close(&w->mem);
-  if (status != OK) return status;
-  if (!found) return NO;
-  TRY(graph_without_unread(mem, to, false, out, e));
-  return graph_check(*out, e);
+  return status;
 }

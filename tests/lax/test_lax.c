@@ -3,6 +3,7 @@
 #include "eval/eval.h"
 #include "front/front.h"
 #include "lax/lax.h"
+#include "verify/verify.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -647,6 +648,16 @@ static void joins_blocks(void **state)
 }
 
 // A product of two concatenations becomes a sum of products where both are joined in the same places along what is summed.
+static bool is_equal(void *arg, const struct graph *was, const struct graph *is)
+{
+  const struct verify_opts o = {.seed = 1};
+  struct certificate c;
+  struct err e = {0};
+  (void)arg;
+  return verify_equal(was, is, &o, &c, &e) == OK && c.equal && c.scope <= EVIDENCE_FULL;
+}
+static const struct lax_proof verified = {is_equal, NULL};
+
 static void products_of_concatenations(void **state)
 {
   (void)state;
@@ -669,7 +680,7 @@ static void products_of_concatenations(void **state)
     const struct graph *p = plain(&mem, arena_printf(&mem, "program p {\n %s\n}\n", rows[i].text));
     struct graph *sums = NULL;
     int products = 0;
-    assert_int_equal(lax_products(&mem, p, &sums, &e), rows[i].products ? OK : NO);
+    assert_int_equal(lax_products(&mem, p, &verified, &sums, &e), rows[i].products ? OK : NO);
     for (int k = 0; sums && k < sums->nnodes; k++) products += sums->nodes[k].op == OP_MATMUL;
     assert_int_equal(products, rows[i].products);
     if (sums) near_values(&mem, p, sums);
@@ -699,7 +710,7 @@ static void concatenations_of_parts(void **state)
     const struct graph *p = plain(&mem, arena_printf(&mem, "program p {\n %s\n}\n", rows[i].text));
     struct graph *parts = NULL;
     int joined = 0, slices = 0;
-    assert_int_equal(lax_parts(&mem, p, &parts, &e), rows[i].joined < 0 ? NO : OK);
+    assert_int_equal(lax_parts(&mem, p, &verified, &parts, &e), rows[i].joined < 0 ? NO : OK);
     for (int k = 0; parts && k < parts->nnodes; k++) {
       joined += parts->nodes[k].op == OP_CONCAT ? parts->nodes[k].nin : 0;
       slices += parts->nodes[k].op == OP_SLICE;
@@ -707,6 +718,58 @@ static void concatenations_of_parts(void **state)
     if (parts) assert_int_equal(joined, rows[i].joined), assert_int_equal(slices, rows[i].slices), check_values(&mem, p, parts);
     arena_close(&mem);
   }
+}
+
+// A law is compared with the part of the program that it changes, so its proof does not depend on the rest. A change without a proof is not made.
+struct jury {
+  int asked, most_nodes;
+  bool answer;
+};
+static bool asks(void *arg, const struct graph *was, const struct graph *is)
+{
+  struct jury *j = arg;
+  j->asked++, j->most_nodes = MAX(j->most_nodes, MAX(was->nnodes, is->nnodes));
+  assert_int_equal(graph_inputs(was, NULL), graph_inputs(is, NULL));
+  return j->answer && is_equal(NULL, was, is);
+}
+static void laws_of_a_deep_program(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct str text = {0};
+  str_add(&text, "program deep {\n I: i32[8] < 16\n T: f32[16, 4]\n W: f32[4, 4]\n x0 = gather(T, I, dim=0)\n");
+  for (int i = 0; i < 30; i++)
+    str_add(&text, " h%d = softmax(matmul(x%d, W), dim=1)\n x%d = x%d + 0.5 * h%d * (1 + erf(h%d * 0.7071067811865476))\n", i, i, i + 1, i, i, i);
+  str_add(&text, " return x30\n}");
+  const struct graph *p = plain(&mem, str_text(&text));
+  struct graph *to = NULL;
+  struct jury yes = {.answer = true}, no = {.answer = false};
+  assert_int_equal(lax_written(&mem, p, &(struct lax_proof){asks, &yes}, &to, &e), OK);
+  int named = 0;
+  for (int k = 0; k < to->nnodes; k++) named += to->nodes[k].op == OP_GELU;
+  assert_int_equal(named, 30), assert_int_equal(yes.asked, 30), assert_in_range(yes.most_nodes, 1, 12);
+  near_values(&mem, p, to);
+  assert_int_equal(lax_written(&mem, p, &(struct lax_proof){asks, &no}, &to, &e), NO);
+  assert_int_equal(no.asked, 30);
+  str_free(&text);
+  arena_close(&mem);
+}
+
+// Constants have no place of their own in a part, so equal layers are equal parts wherever the program has its constants.
+static void layers_with_one_mask(void **state)
+{
+  (void)state;
+  static const char *const text = "program masked {\n x: f32[8, 8]\n at = iota([8])\n"
+                                  " a = matmul(x, x)\n row = iota([8, 1])\n y = softmax_where(a, at <= row, dim=1)\n"
+                                  " b = matmul(y, y)\n z = softmax_where(b, at <= row, dim=1)\n return matmul(z, z)\n}";
+  struct arena mem = {0};
+  const struct graph *p = plain(&mem, text);
+  struct lax_split s = split_of(&mem, p, 0);
+  assert_int_equal(s.n, 2);
+  for (int i = 0; i < 2; i++) assert_int_equal(s.parts[i].g->nodes[0].op, OP_INPUT), assert_int_equal(s.parts[i].g->nodes[1].op, OP_MATMUL);
+  check_values(&mem, p, joined(&mem, p, &s));
+  arena_close(&mem);
 }
 
 // A function of one tensor that an operator computes too becomes that operator, in any order of its terms.
@@ -735,7 +798,7 @@ static void operators_that_are_written_out(void **state)
                                                      rows[i].text));
     struct graph *to = NULL;
     int named = 0, maps = 0;
-    assert_int_equal(lax_written(&mem, p, &to, &e), rows[i].op == OPS ? NO : OK);
+    assert_int_equal(lax_written(&mem, p, &verified, &to, &e), rows[i].op == OPS ? NO : OK);
     for (int k = 0; to && k < to->nnodes; k++) named += to->nodes[k].op == rows[i].op, maps += op_rows[to->nodes[k].op].rule == RULE_MAP;
     if (to) assert_true(named == 1 && maps <= 2), near_values(&mem, p, to);
     arena_close(&mem);
@@ -759,6 +822,8 @@ int main(void)
                                      cmocka_unit_test(small_tables),
                                      cmocka_unit_test(parts_of_one_product),
                                      cmocka_unit_test(products_of_one_operand),
+                                     cmocka_unit_test(laws_of_a_deep_program),
+                                     cmocka_unit_test(layers_with_one_mask),
                                      cmocka_unit_test(operators_that_are_written_out)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
