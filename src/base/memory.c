@@ -50,12 +50,16 @@ static void leave(struct mem_block *b)
 
 // ---- blocks ----
 
-static void *take(size_t bytes, struct guard *g, const struct mem_kind *k)
+static void *begin(struct mem_block *b, struct guard *g, const struct mem_kind *k)
 {
-  struct mem_block *b = bytes < SIZE_MAX / 2 ? calloc(1, sizeof *b + bytes) : NULL;
   if (!b) return NULL;
   b->kind = k;
   return enter(b, g), b + 1;
+}
+
+static void *take(size_t bytes, struct guard *g, const struct mem_kind *k)
+{
+  return begin(bytes < SIZE_MAX / 2 ? calloc(1, sizeof(struct mem_block) + bytes) : NULL, g, k);
 }
 
 static void *need(void *p, size_t bytes)
@@ -64,6 +68,7 @@ static void *need(void *p, size_t bytes)
   return p;
 }
 
+void *mem_raw(size_t bytes) { return begin(bytes < SIZE_MAX / 2 ? malloc(sizeof(struct mem_block) + bytes) : NULL, here.guard, NULL); }
 void *mem_try(size_t bytes) { return take(bytes, here.guard, NULL); }
 void *mem_take(size_t bytes) { return need(mem_try(bytes), bytes); }
 void *mem_lasting(size_t bytes) { return need(take(bytes, NULL, NULL), bytes); }

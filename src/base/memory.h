@@ -40,8 +40,9 @@ struct guard {
   struct shortage lack;               // set after a failure
 };
 
-// All are zeroed, 16-byte aligned, and never NULL, except mem_try.
+// All are 16-byte aligned, zeroed except mem_raw, and never NULL, except mem_raw and mem_try.
 void *mem_take(size_t bytes);
+void *mem_raw(size_t bytes);     // not zeroed; NULL: no memory
 void *mem_try(size_t bytes);     // NULL: no memory
 void *mem_lasting(size_t bytes); // belongs to no guard
 void *mem_handle(size_t bytes, const struct mem_kind *k);
