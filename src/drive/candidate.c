@@ -197,6 +197,8 @@ struct picking {
   int nlowered, cap, nopen, width; // width: number lowered together
   struct candidate *lowered;       // lowered for a GPU, or dropped
   int *open;                       // candidates that still have to be lowered; they count as good until then
+  double least;                    // seconds of the part that are kept: no more are lowered when these are left
+  bool over;                       // only those are left
   struct job *own;                 // for each thread: the job with its own arena
 };
 
@@ -225,6 +227,7 @@ static void try_found(struct picking *p, const struct found *f, double far)
 {
   if (p->nopen >= p->width || p->good >= p->most || p->c->ncand >= 1 + p->tries) return;
   if (f->cost > far * p->r->found[0].cost || candidate_known(p->c, f->g)) return;
+  if (p->over && !find_lowered(p, f->g)) return;
   add(p->c, f);
   p->good += takes_part(p);
 }
@@ -314,13 +317,15 @@ static int width_of(const struct job *j)
 
 // Lowering decides whether a candidate takes part, and the next choice depends on that. So the pick assumes that candidates not yet lowered are good,
 // lowers them together, and is repeated until none is open. The result equals that of lowering one at a time.
+static const double LOWERING = 0.5; // share of the part's remaining time; the rest is for compiling and measuring
+
 static void pick_all(struct picking *p, const struct search_result *kept)
 {
   struct contest *c = p->c;
   const int width = p->width, most = p->most;
-  p->own = own_jobs(p->j, width);
+  p->own = own_jobs(p->j, width), p->least = (1 - LOWERING) * clock_left(p->j);
   do {
-    p->good = p->nopen = 0, p->most = most, c->ncand = 1;
+    p->good = p->nopen = 0, p->most = most, c->ncand = 1, p->over = p->nlowered && clock_left(p->j) <= p->least;
     for (int i = 0; kept && i < kept->n && p->nopen < width; i++) add(c, &kept->found[i]), p->good += takes_part(p);
     (p->j->target.kind == TARGET_GPU ? pick_for_gpu : pick_for_cpu)(p);
     lower_open(p);

@@ -32,6 +32,7 @@ int race_device_part(struct job *j, struct contest *c, int part, struct err *e)
     job_progress(j, "prove", part, 0, &c->stats, 1e6 * c->cand[k].cost);
     if ((j->stopped = job_stopping(j))) return OK;
     if (pass_leader(j, c, &c->cand[k])) return c->best = k, c->decided = true, j->stopped = job_stopping(j), OK;
+    if (job_ending(j, STOP_PROOF)) c->cand[k].dropped = NULL; // its kernels were not at fault
     if ((j->stopped = job_stopping(j))) return OK;
   }
   if ((j->stopped = job_stopping(j))) return OK;
