@@ -226,6 +226,7 @@ def run(suite, name, a):
             runs["inductor"](**inputs)
         _listeners.lists = [graphs]
         options = {"time": a.time, "take": a.take, "rest": a.rest, "summary": False, "faults": "raise",
+                   "graphs": device.type == "cuda" and not a.calls,
                    **({"min_ops": 1, "min_work": 0} if a.take == "all" else {})}
         runs["mica"] = torch.compile(model, backend=backend, options=options)
         began = time.monotonic()

@@ -1,4 +1,5 @@
 """Which programs a model becomes: where large ones are cut, what is tried again as smaller ones, and when the rest's compiler keeps it all."""
+import contextlib
 import glob
 import os
 
@@ -547,9 +548,22 @@ def test_the_device_is_that_of_the_inputs(monkeypatch):
     assert compiled([There()]) == [1] and now == [0]
     assert measure.race(lambda: 0, lambda: 0, torch.device("cpu"))[0] >= 0
     seen = []
-    monkeypatch.setattr(measure, "_race", lambda *_: seen.append(now[0]))
+    monkeypatch.setattr(measure, "_race", lambda *_: seen.append(now[0]) or (1.0, 1.0))
     measure.race(None, None, torch.device("cuda:1"))
-    assert seen == [1]
+    assert set(seen) == {1}
+
+
+def test_the_larger_difference_decides(monkeypatch):
+    """Between plain calls and captured ones, if both can be timed."""
+    monkeypatch.setattr(torch.cuda, "device", lambda d: contextlib.nullcontext())
+    cases = [((1232, 1249), (403, 209), (403, 209)), ((400, 1200), (403, 209), (400, 1200)), ((100, 90), (10, 20), (10, 20)), ((3, 2), None, (3, 2))]
+    for plain, graphs, want in cases:
+        def timed(a, b, device, captured, seconds, plain=plain, graphs=graphs):
+            if captured and graphs is None:
+                raise RuntimeError("operation not permitted when stream is capturing")
+            return graphs if captured else plain
+        monkeypatch.setattr(measure, "_race", timed)
+        assert measure.race(None, None, torch.device("cuda:0")) == want
 
 
 def test_mode_of_torch_compile():
