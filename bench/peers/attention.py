@@ -1,6 +1,7 @@
 """Attention, all of its workloads."""
 import math
 
+from . import third
 from .env import F, MA, sz, torch, triton
 from .timing import first_line, is_fatal, rel_err
 from .triton_kernels import fd_candidates, fd_launch
@@ -164,6 +165,7 @@ def attn(name, B, Hq, Hkv, T, N, D, scale=None, pre=None, note=""):
     bl.append(comp("compile_math", f_eager, 3, mode="default"))
     if pre:
         bl.append(comp("compile_sdpa", sdpa(None, "mha" if G == 1 else "fold"), 3, mode="default"))
+    bl += third.attention.baselines(lambda at: lambda q, k, v: at(*norm(q, k, v), scale=scale_v))
     bl.append(Baseline("flex_autotune", 4,
                        lambda ctx: build_flex(ctx, MA, bool(G & (G - 1))), limit=120))
     return Workload(

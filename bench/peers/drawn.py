@@ -6,6 +6,7 @@ import random
 import re
 from types import SimpleNamespace
 
+from . import third
 from .attention import attn
 from .env import F, Sizes, torch
 from .families import FAMILIES
@@ -188,6 +189,7 @@ def attention_peers(d):
             out.append(eager("sdpa_%s%s" % (short, "_causal" if causal else ""), f))
     out.append(comp("compile_sdpa", at(d, sdpa(None, "C" in names or d.family.causal)), 3, mode="default"))
     out.append(comp("flex", at(d, flex), 2, mode="default"))
+    out += third.attention.baselines(lambda attend: at(d, attend), "C" in names or d.family.causal, d.small().get("w", 0))
     return out
 
 
@@ -213,6 +215,7 @@ def ways(d):
     f = at(d)
     out = [eager("eager", f), comp("compile_default", f, 2, mode="default"), comp("compile", f, 3)] + attention_peers(d)
     out += [eager(n, lambda *ins, fn=fn: fn(d.point(), *ins)) for n, (kind, fn) in d.family.peers.items() if kind == d.kind]
+    out += third.rows.baselines(d.name.split("/")[1], d.kind, d.point())
     weights = [i for i, (n, text) in enumerate(d.inputs) if n.startswith("W") and text.count(",") == 1]
     if weights:
         g, prep = transposed(f, weights), tn(*weights)

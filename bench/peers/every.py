@@ -1,8 +1,12 @@
 """All workloads, in the order of measuring within a family."""
+from types import SimpleNamespace
+
+from . import third
 from .attention import add_attn
 from .experts import add_mirage_moe, add_moe
 from .linear import add_adapter, add_gmlp, add_lora, add_rmslin
 from .small import (add_gemm_bias_relu, add_layernorm, add_lstm, add_mlp20, add_ngpt2, add_ntrans, add_softmax)
+from .families import FAMILIES
 from .workload import WORKLOADS
 
 
@@ -79,3 +83,8 @@ def define_workloads():
         add_layernorm("misc/layernorm_%d" % c, 4096, c)
     for c in (1024, 2048, 4096, 8192):
         add_softmax("misc/softmax_%d" % c, 4096, c)
+    for w in WORKLOADS:
+        if w.family in third.rows.FIXED:
+            family, kind = third.rows.FIXED[w.family]
+            f = FAMILIES[family].kinds[kind][1] if kind else None
+            w.baselines += third.rows.baselines(family, kind, SimpleNamespace(f=f))
