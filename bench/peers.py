@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """bench/peers.py - what a user would pick today, measured on one NVIDIA H200.
 
-Needs torch (written for 2.11 cu130), triton (3.6), nothing else. The modules are in peers/.
+Needs torch (written for 2.11 cu130), triton (3.6), nothing else. The modules are in peers/. Liger-Kernel, quack-kernels,
+TileLang, Helion and FlashAttention are peers, too, where they are importable (peers/third/).
 
     python3 bench/peers.py --only '^attn/'  --budget-s 515 --tag attn
     python3 bench/peers.py --only '^(lin|moe|misc)/' --budget-s 515 --tag rest
     python3 bench/peers.py --merge peers_attn.json peers_rest.json     # table only, no torch
     python3 bench/peers.py --list                                      # workloads, no torch
     python3 bench/peers.py --families SEED ...                         # workloads that a seed draws (peers/families.py)
+    python3 -m bench.peers.third --check                               # which kernels of these libraries run here
 
 How it runs.  The process you start is a supervisor: it never imports torch.  It
 starts one child (own process group) that does the measuring and writes the JSON

@@ -6,6 +6,7 @@
 import argparse
 import os
 import sys
+import tempfile
 
 
 def main():
@@ -16,6 +17,7 @@ def main():
     ap.add_argument("--dtype", choices=["fp16", "bf16"], default="fp16")
     ap.add_argument("--seconds", type=float, default=110, help="for all of --check")
     ap.add_argument("--case-s", type=float, default=45, help="for one kernel of --check")
+    ap.add_argument("--log", default=os.path.join(os.environ.get("OUT", tempfile.gettempdir()), "third_check.log"), help="messages of --check")
     ap.add_argument("--worker", default="", help=argparse.SUPPRESS)
     args = ap.parse_args()
     from . import check

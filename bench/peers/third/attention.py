@@ -10,13 +10,18 @@ def scale_of(q, scale):
     return q.shape[-1] ** -0.5 if scale is None else scale
 
 
+def no_operand(mask, masked):
+    """A mask by positions is not read; the libraries' kernels here have no other."""
+    if mask is not None and not masked:
+        raise RuntimeError("takes no mask as an operand")
+
+
 def recorded(run, inputs, masked):
     """The arguments (q, k, v, scale, cap) with which a workload calls attention."""
     seen = []
 
     def note(q, k, v, mask=None, scale=None, cap=None):
-        if mask is not None and not masked:
-            raise RuntimeError("takes no mask as an operand")
+        no_operand(mask, masked)
         seen.append((q, k, v, scale_of(q, scale), cap))
         return q.new_empty(q.shape[:-1] + v.shape[-1:])
 
@@ -31,6 +36,7 @@ def through(run, inner, causal, window):
         ins = ins[:-1] if inner.configs else ins
 
         def at(q, k, v, mask=None, scale=None, cap=None):
+            no_operand(mask, causal or window)
             return inner.call(q, k, v, scale_of(q, scale), cap, causal, window, *rest)
 
         return run(at)(*ins)

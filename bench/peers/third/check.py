@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from argparse import Namespace
 
 PACKAGE = __package__
@@ -40,7 +41,7 @@ CASES = [
     ("window_without_operand", None, {"b": 1, "h": 2, "g": 2, "t": 128, "w": 32, "d": 64}, {"b": 1, "h": 4, "g": 4, "t": 2048, "w": 256, "d": 128}),
 ]
 LIBRARIES = ("liger", "quack", "tilelang", "helion", "flash3", "flash4")
-WORKERS = {"liger": 1, "quack": 3, "tilelang": 4, "helion": 3, "flash3": 1, "flash4": 1}
+WORKERS = {"liger": 1, "quack": 5, "tilelang": 5, "helion": 3, "flash3": 1, "flash4": 1}  # odd, as small and middle cases take turns
 LINE = "%-9s %-36s %-6s %s"
 
 
@@ -88,20 +89,23 @@ def work(args):
                             tune_s=5.0, target_ms=0.3, reps=20, most_configs=2))
     if gpu:
         torch.cuda.set_stream(torch.cuda.Stream())
-    for i, (lib, family, kind, size, d, b) in enumerate(cases(args.only)):
-        if lib != name or i < int(first) or i % int(step) != int(first) % int(step) or (size == "middle" and not gpu):
+    mine = [c for c in cases(args.only) if c[0] == name]
+    for i in range(int(first), len(mine), int(step)):
+        _, family, kind, size, d, b = mine[i]
+        if size == "middle" and not gpu:
             continue
-        case = {"i": i, "case": [lib, "%s%s" % (family, "/" + kind if kind else ""), size]}
+        case = {"i": i, "left": len(range(i, len(mine), int(step))) - 1, "case": [name, family + ("/" + kind if kind else ""), size]}
         print(json.dumps(case), flush=True)
         fatal = False
         try:
-            library.need(lib)
+            library.need(name)
             f = at(d)
             w = Workload(d.name, family, "", d.flops(), 2 * d.elements(), make_inputs(d), lambda *ins, f=f: f(*(x.float() for x in ins)), [b],
                          max_copies=4)
             with torch.no_grad():
                 text = measured(Ctx(child, w), b)
         except Exception as e:
+            traceback.print_exc()
             text, fatal = "n/a: " + first_line(e, 160).replace("RuntimeError: ", ""), is_fatal(e)
         print(json.dumps(dict(case, text=text)), flush=True)
         if fatal:
@@ -113,15 +117,16 @@ def work(args):
 # ------------------------------------------------------------------ the process that is started
 class Worker:
     def __init__(self, args, library, first, step):
-        self.args, self.library, self.next, self.step, self.now = args, library, first, step, None
+        self.args, self.library, self.next, self.step, self.now, self.left = args, library, first, step, None, 0
         self.start()
 
     def start(self):
         self.since = time.time()
         words = [sys.executable, "-m", PACKAGE, "--worker", "%s,%d,%d" % (self.library, self.next, self.step), "--dtype", self.args.dtype,
                  "--only", self.args.only, "--seconds", str(self.args.seconds)]
-        self.p = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
-                                  env=dict(os.environ, PEERS_ROLE="child"), start_new_session=True)
+        with open(self.args.log, "ab") as log:
+            self.p = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, bufsize=0,
+                                      env=dict(os.environ, PEERS_ROLE="child"), start_new_session=True)
 
     def line(self, results):
         """Reads a line; False at the end."""
@@ -134,7 +139,7 @@ class Worker:
             return True  # a library printed something
         if not isinstance(told, dict) or "case" not in told:
             return True
-        self.since, self.now, self.next = time.time(), told["case"], told["i"]
+        self.since, self.now, self.next, self.left = time.time(), told["case"], told["i"], told["left"]
         if "text" in told:
             self.finish(results, told["text"])
         return True
@@ -168,11 +173,12 @@ def check(args):
                 if not key.data.line(results):
                     over(waiting, key, results, "", watch, end)
             for key in list(waiting.get_map().values()):
-                if time.time() > end or time.time() > key.data.since + args.case_s:
+                if time.time() > end or time.time() > key.data.since + args.case_s * (1 if key.data.now else 2):  # imports take long
                     over(waiting, key, results, "took over %.0f s" % (time.time() - key.data.since), watch, end)
     finally:
         for key in list(waiting.get_map().values()):
             key.data.end()
+    print("messages of the libraries: %s" % args.log)
     good = sum(r[3].startswith("ok") for r in results)
     print("%d of %d ok, %d n/a, %d wrong" % (good, len(results), sum(r[3].startswith("n/a") for r in results), sum("wrong" in r[3] for r in results)))
     return 0
@@ -191,6 +197,8 @@ def over(waiting, key, results, why, watch, end):
     if time.time() < end:
         worker.start()
         watch(worker)
+    elif worker.left:
+        print(LINE % (worker.library, "-", "-", "no time for %d cases" % worker.left), flush=True)
 
 
 # ------------------------------------------------------------------ TileLang to source

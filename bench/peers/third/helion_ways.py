@@ -15,7 +15,7 @@ TILES = [(128, 256, 64, 8, 3), (128, 128, 64, 8, 4), (128, 128, 64, 4, 3), (64, 
 PAIRS = [(128, 128, 64, 8, 3), (128, 64, 64, 8, 4), (64, 128, 64, 4, 3), (64, 64, 64, 4, 4), (16, 64, 128, 4, 4), (32, 64, 128, 4, 3),
          (16, 32, 256, 4, 4)]
 ROWS = "rows,warps,piece"
-ATTENTION = "bm,bn,warps,stages"
+ATTENTION = "bm,bn,warps,stages,indexing"
 ATTENTION_TILES = [(128, 64, 8, 3), (128, 128, 8, 2), (64, 64, 4, 3), (128, 64, 4, 3), (64, 128, 4, 2), (64, 32, 4, 3)]
 FEW_ROWS = [(16, 128, 4, 3), (16, 64, 4, 4), (32, 64, 4, 3), (64, 64, 4, 3)]
 MOST = 6
@@ -117,8 +117,8 @@ def attention(name):
         folded = hq != hkv and not causal and not window
         q = q.reshape(b * hkv, hq // hkv * t, d) if folded else q.reshape(b * hq, t, d)
         k, v, group = k.reshape(b * hkv, s, d), v.reshape(b * hkv, s, dv), 1 if folded else hq // hkv
-        bm, bn, warps, stages = config
-        sizes = dict(block_sizes=[bm, bn], num_warps=warps, num_stages=stages)
+        bm, bn, warps, stages, indexing = config
+        sizes = dict(block_sizes=[bm, bn], num_warps=warps, num_stages=stages, indexing=indexing)
         if not causal and not window:
             return launch(kernels.attention, (q, k, v, group, float(scale), float(cap or 0)), sizes).view(b, hq, t, dv)
         if cap:
@@ -127,6 +127,9 @@ def attention(name):
 
     def configs(q, k, v, causal, window):
         rows = q.shape[2] * (1 if causal or window else q.shape[1] // k.shape[1])
-        return FEW_ROWS if rows <= 32 else ATTENTION_TILES
+        tiles = FEW_ROWS if rows <= 32 else ATTENTION_TILES
+        whole = all(n == next_p2(n) for n in (q.shape[-1], v.shape[-1]))  # descriptors want powers of 2
+        best = [c + ("tensor_descriptor",) for c in tiles[:MOST // 2]] if whole else []
+        return best + [c + ("pointer",) for c in tiles[:MOST - len(best)]]
 
     return Way(call, configs, ATTENTION)

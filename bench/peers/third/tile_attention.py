@@ -156,6 +156,8 @@ def configs(q, k, v, causal, window):
             if splits > 1:
                 out.append((bm, bn, stages, threads, splits))
         out.append((bm, bn, stages, threads, 1))
+    if not out:
+        raise RuntimeError("no tile of rows of %d and %d numbers fits in shared memory" % (q.shape[-1], dv))
     return list(dict.fromkeys(out))[:MOST]
 
 
