@@ -151,7 +151,7 @@ struct contest {
   struct race_early *early;           // race of op-by-op on a GPU during the search; NULL: none
   struct gpu_session *session;        // session of a race on a GPU that was begun and waits to continue, or NULL
   struct entrants *entrants;          // of that race, or NULL
-  int64_t spared;                     // bytes that the part writes op-by-op, and would not write as one kernel
+  double gain;                        // seconds that the part may gain by the model, before it is searched
   double deal;                        // number of equal shares of time for the climb
   bool overflows;                     // the part has exponentials that plan_stable stabilizes
   bool hurried;                       // CPU: its time ended before all candidates were compiled and measured
@@ -223,7 +223,7 @@ int pipe_optimize_by(struct arena *mem, const struct graph *program, const struc
 void pipe_search_done(struct job *j);
 int job_split(struct job *j, struct err *e); // the rows up to subprograms
 int pipe_search(struct job *j, struct search_result **r, struct err *e);
-// A part's share of the time for openings, from 0 to 1. Half of the time is divided equally, the rest in proportion to `spared`. A part counts for
+// A part's share of the time for openings, from 0 to 1. Half of the time is divided equally, the rest in proportion to `gain`. A part counts for
 // its twins too. The shares of all parts that are not twins add up to 1.
 double opening_weight(const struct job *j, int part);
 int pipe_search_part(struct job *j, struct contest *c, struct search_result *r, struct err *e);

@@ -3,6 +3,7 @@
 #include "gpu/gpu.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -262,31 +263,30 @@ static void told(void *arg, int decided, int all)
   if (o->progress) o->progress(o->progress_arg, &p);
 }
 
-// Bytes written op-by-op that one kernel would not write: the part's values that are not its results.
-static int64_t spared(const struct graph *g)
+// Seconds that a part may gain by the model: its operators one by one, less the time to read inputs, write results and multiply.
+static double most_gain(const struct job *j, const struct graph *g)
 {
-  int64_t sum = 0;
-  for (int t = 0; t < g->ntensors; t++) {
-    const enum rule r = op_rows[g->nodes[g->tensors[t].node].op].rule;
-    if (r != RULE_IO && r != RULE_VIEW && r != RULE_CONST) sum += shape_size(&g->tensors[t].shape) * dtype_bytes(g->tensors[t].dtype);
-  }
+  double bytes = 0;
   for (int i = 0; i < g->nnodes; i++) {
-    if (g->nodes[i].op != OP_OUTPUT) continue; // inputs have no operand
-    const struct tensor *t = &g->tensors[g->nodes[i].in[0]];
-    sum -= shape_size(&t->shape) * dtype_bytes(t->dtype);
+    const struct node *n = &g->nodes[i];
+    const int t = n->op == OP_INPUT ? n->out : n->op == OP_OUTPUT ? n->in[0] : -1;
+    bool again = false; // a result may be a view of another
+    for (int k = 0; k < i && n->op == OP_OUTPUT; k++) again |= g->nodes[k].op == OP_OUTPUT && graph_root(g, g->nodes[k].in[0]) == graph_root(g, t);
+    if (t >= 0 && !again) bytes += (double)shape_size(&g->tensors[t].shape) * dtype_bytes(g->tensors[t].dtype);
   }
-  return MAX(0, sum);
+  const double least = fmax(bytes / j->target.bandwidth, 2 * reference64_products(g) / j->target.flops);
+  return fmax(0, search_library_seconds(&j->target, g) - least);
 }
 
 // Parts with the fewest operators come first, so that something is found soon. For a GPU, parts with the largest possible gain come first, as each
 // has a share of the time. Ties are in program order.
 static void order_parts(struct job *j)
 {
-  int64_t *late = NEWS(j->mem, int64_t, j->split.n);
+  double *late = NEWS(j->mem, double, j->split.n);
   j->order = NEWS(j->mem, int, j->split.n);
   for (int i = 0; i < j->split.n; i++) {
     int k = i;
-    late[i] = j->target.kind == TARGET_GPU ? -j->contests[i].spared : graph_ops(j->split.parts[i].g);
+    late[i] = j->target.kind == TARGET_GPU ? -part_alike(j, i) * j->contests[i].gain : graph_ops(j->split.parts[i].g);
     for (; k > 0 && late[j->order[k - 1]] > late[i]; k--) j->order[k] = j->order[k - 1];
     j->order[k] = i;
   }
@@ -328,7 +328,7 @@ int run_split(const struct pass_on *on, struct err *e)
   j->contests = NEWS(j->mem, struct contest, j->split.n);
   for (int i = 0; i < j->split.n; i++) {
     j->contests[i] = (struct contest){.part = &j->split.parts[i], .twin = twin_of(j, i), .why = "", .complete = true, .deal = 1};
-    j->contests[i].spared = spared(j->split.parts[i].g);
+    j->contests[i].gain = most_gain(j, j->split.parts[i].g);
     const struct contest *first = j->contests[i].twin >= 0 ? &j->contests[j->contests[i].twin] : NULL;
     if (first && first->twin >= 0) j->contests[i].twin = first->twin;
     const int *easy = find_known(&known, graph_hash(j->split.parts[i].g));

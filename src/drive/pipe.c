@@ -108,8 +108,8 @@ double opening_weight(const struct job *j, int part)
 {
   double sum = 0;
   for (int i = 0; i < j->split.n; i++)
-    if (j->contests[i].twin < 0) sum += part_alike(j, i) * (double)j->contests[i].spared;
-  const double even = 1.0 / parts_left(j, 0), own = sum > 0 ? part_alike(j, part) * (double)j->contests[part].spared / sum : even;
+    if (j->contests[i].twin < 0) sum += part_alike(j, i) * j->contests[i].gain;
+  const double even = 1.0 / parts_left(j, 0), own = sum > 0 ? part_alike(j, part) * j->contests[part].gain / sum : even;
   return OPENED_EVEN * even + (1 - OPENED_EVEN) * own;
 }
 

@@ -2,6 +2,8 @@
 // a part. Outputs that no part computes (an input, a view of one) are added at the end.
 #include "lax/piece.h"
 
+#include <string.h>
+
 // A tensor of an optimized part's signature must agree with the part's own.
 static int same_tensor(const struct graph *p, int t, const struct graph *g, int u, int part, const char *what, struct err *e)
 {
@@ -21,6 +23,15 @@ static int same_count(const struct part *part, const struct graph *g, int number
                  nin, nout);
 }
 
+// Names tensor t of `to` as in the program. Parts with the same graph have the names of one of them, so another tensor may have the name.
+static void name_as(struct graph *to, int t, const char *name)
+{
+  if (!name || to->nodes[to->tensors[t].node].op == OP_INPUT) return;
+  for (int i = 0; i < to->ntensors; i++)
+    if (to->tensors[i].name && !strcmp(to->tensors[i].name, name)) to->tensors[i].name = NULL;
+  to->tensors[t].name = arena_strdup(to->mem, name);
+}
+
 // Copies part number i, optimized as g; map: tensors of p in `to`.
 static int add_part(struct graph *to, const struct graph *p, const struct lax_split *s, int i, const struct graph *g, int *map, struct err *e)
 {
@@ -36,6 +47,7 @@ static int add_part(struct graph *to, const struct graph *p, const struct lax_sp
     } else if (n->op == OP_OUTPUT) {
       int t = part->out[out++];
       status = same_tensor(p, t, g, n->in[0], i, "output", e), map[t] = local[n->in[0]];
+      if (!status) name_as(to, map[t], p->tensors[t].name);
     } else {
       status = carve_node(to, g, n, local, e);
     }

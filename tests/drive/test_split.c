@@ -60,8 +60,8 @@ static void same_with_any_threads(void **state)
     }
 }
 
-// A part that writes nothing but its results has the smallest weight; none has less than half of an equal one.
-static void openings_by_what_is_spared(void **state)
+// A part without a gain has the smallest weight; none has less than half of an equal one.
+static void openings_by_gain(void **state)
 {
   (void)state;
   struct arena mem = {0};
@@ -75,8 +75,8 @@ static void openings_by_what_is_spared(void **state)
   for (int i = 0; i < j.split.n; i++) n += j.contests[i].twin < 0;
   for (int k = 0, before = -1; k < j.split.n; k++) {
     const int i = j.order[k];
-    assert_true(j.contests[i].spared >= 0);
-    if (before >= 0) assert_true(j.contests[i].spared <= j.contests[before].spared);
+    assert_true(j.contests[i].gain >= 0);
+    if (before >= 0) assert_true(j.contests[i].gain <= j.contests[before].gain);
     before = i;
     if (j.contests[i].twin >= 0) continue;
     assert_true(opening_weight(&j, i) >= 0.5 / n - 1e-9);
@@ -84,7 +84,7 @@ static void openings_by_what_is_spared(void **state)
   }
   assert_true(sum > 1 - 1e-9 && sum < 1 + 1e-9);
   const int first = j.order[0], last = j.order[j.split.n - 1];
-  assert_true(j.contests[first].spared > 0 && opening_weight(&j, first) > 1.0 / n);
+  assert_true(j.contests[first].gain > 0 && opening_weight(&j, first) > 1.0 / n);
   assert_true(opening_weight(&j, first) > opening_weight(&j, last));
   job_close(&j);
   arena_close(&mem);
@@ -92,6 +92,6 @@ static void openings_by_what_is_spared(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(same_with_any_threads), cmocka_unit_test(openings_by_what_is_spared)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(same_with_any_threads), cmocka_unit_test(openings_by_gain)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

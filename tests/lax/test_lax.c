@@ -32,12 +32,28 @@ static struct lax_split partition(struct arena *mem, const struct graph *p, int 
   return s;
 }
 
+// Results of parts have their names in the joined program, also where parts share a graph. A result may be the view of another.
+static int named_as(const struct graph *p, const struct lax_split *s, const struct graph *g)
+{
+  int all = 0;
+  for (int i = 0; i < s->n; i++)
+    for (int k = 0; k < s->parts[i].nout; k++) {
+      const char *name = p->tensors[s->parts[i].out[k]].name;
+      int found = 0;
+      for (int t = 0; t < g->ntensors; t++) found += name && g->tensors[t].name && !strcmp(g->tensors[t].name, name);
+      assert_true(found <= 1); // 0: it is an input of the program, or two results are one tensor
+      all += found;
+    }
+  return all;
+}
+
 static struct graph *joined(struct arena *mem, const struct graph *p, const struct lax_split *s)
 {
   struct err e = {0};
   struct graph **own = NEWS(mem, struct graph *, s->n + 1), *g;
   for (int i = 0; i < s->n; i++) own[i] = s->parts[i].g;
   if (lax_join(mem, p, s, own, &g, &e)) fail_msg("%s: %s", p->name, e.text);
+  named_as(p, s, g);
   return g;
 }
 
@@ -756,6 +772,27 @@ static void laws_of_a_deep_program(void **state)
   arena_close(&mem);
 }
 
+// Parts that share one optimized graph, with its names.
+static void names_of_twins(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  const struct graph *p = plain(&mem, "program twins {\n x: f32[8, 8]\n W: f32[8, 8]\n a = softmax(matmul(x, W), dim=1)\n"
+                                      " b = softmax(matmul(a, W), dim=1)\n c = softmax(matmul(b, W), dim=1)\n return matmul(c, W)\n}");
+  struct lax_split s = split_of(&mem, p, 0);
+  struct graph *own[8], *g;
+  assert_int_equal(s.n, 3);
+  for (int shared = 0; shared < 2; shared++) {
+    own[0] = s.parts[shared].g, own[1] = s.parts[1].g, own[2] = s.parts[2].g;
+    if (!graph_same(s.parts[0].g, s.parts[1].g)) fail_msg("the parts differ");
+    own[1 - shared] = s.parts[shared].g;
+    assert_int_equal(lax_join(&mem, p, &s, own, &g, &e), OK);
+    assert_int_equal(named_as(p, &s, g), 2), check_values(&mem, p, g);
+  }
+  arena_close(&mem);
+}
+
 // Constants have no place of their own in a part, so equal layers are equal parts wherever the program has its constants.
 static void layers_with_one_mask(void **state)
 {
@@ -824,6 +861,7 @@ int main(void)
                                      cmocka_unit_test(products_of_one_operand),
                                      cmocka_unit_test(laws_of_a_deep_program),
                                      cmocka_unit_test(layers_with_one_mask),
+                                     cmocka_unit_test(names_of_twins),
                                      cmocka_unit_test(operators_that_are_written_out)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ def through(run, inner, causal, window):
 
 def baselines(run, causal=False, window=0):
     """All libraries that have attention; causal: the last query reads the last key; window: how many keys a query reads at most."""
-    def make(name):
-        return through(run, importlib.import_module(ATTENTION[name], __package__).attention(name), causal, window)
+    def make(name):  # a window ends with the query's own key
+        return through(run, importlib.import_module(ATTENTION[name], __package__).attention(name), bool(causal or window), window)
 
     return [baseline(name, lambda name=name: make(name)) for name in ATTENTION]

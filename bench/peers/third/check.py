@@ -70,7 +70,7 @@ def measured(ctx, b):
         return "ok by %.1e, not timed" % rec["rel_err"]
     return "ok by %.1e, %.1f us%s, ready in %.1f s%s" % (
         rec["rel_err"], rec["cold_us"], "" if rec["timing"] == "graph" else " in no graph (%s)" % rec.get("capture_error", "")[:80], rec["setup_s"],
-        ", %s" % tuple(rec["config"].values()) if "config" in rec else "")
+        ", " + " ".join(map(str, rec["config"].values())) if "config" in rec else "")
 
 
 def work(args):
