@@ -123,6 +123,14 @@ static double opening_share(const struct job *j, int k)
   return OPENING * all * opening_weight(j, j->order[k]) / (OPENING * all * left + RACE * all + WHOLE);
 }
 
+// The end of the time is no error of a part: its measurements until then stand.
+static int or_late(struct job *j, int status, struct err *e)
+{
+  if (status == OK || e->id != ERR_STOPPED || job_stopped_by_user(j) || !job_stopping(j)) return status;
+  j->stopped = true, *e = (struct err){0};
+  return OK;
+}
+
 // Every part has a measurement before any part gets more time. The first batch of a part is compiled while the next part is searched. Sessions need
 // memory: parts beyond the bound are begun when their turn comes.
 static int open_each(struct job *j, int from, struct err *e)
@@ -133,16 +141,16 @@ static int open_each(struct job *j, int from, struct err *e)
     struct contest *c = &j->contests[j->order[i]];
     if (c->twin >= 0) continue;
     clock_part(j, opening_share(j, i), true);
-    TRY(walk_part(j, j->order[i], from, PASS_RACE, e));
+    TRY(or_late(j, walk_part(j, j->order[i], from, PASS_RACE, e), e));
     held += signature_of(c->part->g).bytes;
     if (held <= HELD)
-      TRY(race_gpu_begin(j, c, j->order[i], e));
+      TRY(or_late(j, race_gpu_begin(j, c, j->order[i], e), e));
     else
       race_early_drop(c);
-    if (before) TRY(race_gpu_first(before, e));
+    if (before) TRY(or_late(j, race_gpu_first(before, e), e));
     before = c->entrants ? c : NULL;
   }
-  return before ? race_gpu_first(before, e) : OK;
+  return before ? or_late(j, race_gpu_first(before, e), e) : OK;
 }
 
 // Compiles the reference kernels of the other parts and of the whole during the first search.
@@ -206,7 +214,7 @@ static int race_parts(struct job *j, int to, struct err *e)
     if (job_stopping(j) && !c->entrants) continue;
     c->deal = share * left;
     clock_part(j, share * RACE * left / (RACE * left + WHOLE), false);
-    TRY(walk_part(j, i, PASS_RACE, to, e));
+    TRY(or_late(j, walk_part(j, i, PASS_RACE, to, e), e));
   }
   return OK;
 }

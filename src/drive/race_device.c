@@ -89,6 +89,7 @@ int race_device_whole(struct job *j, struct err *e)
   if (op_by_op) j->best = j->base;
   const bool apart = j->rank; // one GPU does not run all ranks
   int raced = op_by_op || j->single || *j->unmeasured || apart || clock_hurries(j) ? NO : race_joined(j, e);
+  if (raced != OK && e->id == ERR_STOPPED && !job_stopped_by_user(j)) raced = NO, j->cut = true, *e = (struct err){0}; // the parts were raced
   if (raced == NO)
     join_proofs(j);
   else if (raced != OK)

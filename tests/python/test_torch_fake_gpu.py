@@ -132,3 +132,12 @@ def test_a_mask_of_finite_numbers_is_made_once_for_all_layers(programs, low, dty
     assert e.programs and all(f": {dtype}[2, 1, 64, 64]" in p.text for p in e.programs), e
     chosen = [n.why for n in e.left if n.operator == "aten.where.self"]
     assert ("a mask that several layers share, made once" in chosen) == (dtype == "bf16"), e
+
+
+@pytest.mark.parametrize("columns", [1001, 1008])
+def test_a_transposed_weight_with_ragged_rows_is_no_copy(programs, columns):
+    """GPUs load tiles of the weight itself, whose rows are aligned."""
+    e = programs(nn.Sequential(nn.Linear(64, 64), nn.Linear(64, columns)), [torch.randn(128, 64)])
+    assert len(e.programs) == 1 and not {n.why for n in e.left} - {"made once, of weights alone"}, e
+    text = e.programs[0].text
+    assert (f"[{columns}, 64]" in text and "transpose(" in text) == (columns == 1001) == (f"[64, {columns}]" not in text.split("t0 =")[0]), text

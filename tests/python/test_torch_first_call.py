@@ -398,6 +398,16 @@ def test_programs_share_the_time_by_what_they_need_at_least():
     assert budget.weights_of([]) == {}
 
 
+def test_the_first_turn_has_most_of_the_time():
+    b = budget.Budget(30, 3)
+    b.begin([1])
+    assert b.share == pytest.approx(18) and b.limit == pytest.approx(18)
+    b.begin([1, 1])
+    assert b.part == pytest.approx(6) and b.share == pytest.approx(3) and b.limit == pytest.approx(24)
+    b.begin([1])
+    assert b.limit == pytest.approx(30)
+
+
 def test_a_program_needs_its_operations_or_its_bytes():
     from mica.torch.program import Input, Output, Program
     from mica.torch.emit import Value

@@ -39,9 +39,12 @@ def weights_of(bounds):
     return {key: max(bound, least) for key, bound in sums.items()}
 
 
+WHOLE = 3  # part of the first turn, whose programs are the largest and usually the fastest, in those of a later one
+
+
 class Budget:
-    """Turns have equal parts of the time. Distinct programs of a turn share its part by their weights (`weights_of`). Shares are the same in every
-    process, so that a second process finds the compiled programs of the first."""
+    """Turns have parts of the time. Distinct programs of a turn share its part by their weights (`weights_of`). Shares are the same in every process,
+    so that a second process finds the compiled programs of the first."""
 
     def __init__(self, seconds, turns=1):
         self.seconds, self.turns = seconds, max(turns, 1)
@@ -55,9 +58,10 @@ class Budget:
 
     def begin(self, weights):
         """Begins a turn of distinct programs with these weights. Unused time of earlier turns is added to its part."""
-        self.part = self.seconds / self.turns
+        each = self.seconds / (WHOLE + self.turns - 1)
+        self.part = each if self.begun else WHOLE * each
+        self.limit = self.part + self.limit * bool(self.begun)
         self.begun += 1
-        self.limit = self.part * self.begun
         self.total = self.waiting = max(sum(weights), 1)
 
     def share_of(self, weight):

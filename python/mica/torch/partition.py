@@ -47,9 +47,18 @@ class Parts:
     reasons: dict = field(default_factory=dict)  # node -> reason why it is in no group
 
 
+ROW = 16  # bytes: GPUs load tiles of matrices whose rows begin at multiples of it
+
+
+def _ragged(val, source):
+    """Whether a copy of this view of a GPU's weight would have rows of odd sizes, which the weight itself does not have."""
+    return val.device.type == "cuda" and min(val.ndim, source.ndim) >= 2 and bool(
+        val.shape[-1] * val.itemsize % ROW) and source.shape[-1] * source.itemsize % ROW == 0 and source.is_contiguous()
+
+
 def prepared_of(graph, static):
-    """node -> weight, for views and casts of weights, and for masks computed from them. Views that repeat elements are excluded, because a copy would
-    be larger."""
+    """node -> weight, for views and casts of weights, and for masks computed from them. Excluded are views that repeat elements, because a copy would
+    be larger, and transposed weights whose rows would be ragged: a program reads the weight itself."""
     made = {}
     for node in graph.nodes:
         if node.op != "call_function" or name_of(node.target) not in VIEWS | COMPARES:
@@ -58,7 +67,7 @@ def prepared_of(graph, static):
         sources = node.all_input_nodes
         if len(sources) == 1 and isinstance(val, torch.Tensor) and not symbols_of(val):
             weight = made.get(sources[0], sources[0] if sources[0] in static else None)
-            if weight is not None and val.numel() <= sources[0].meta["val"].numel():
+            if weight is not None and val.numel() <= sources[0].meta["val"].numel() and not _ragged(val, sources[0].meta["val"]):
                 made[node] = weight
     return made
 
