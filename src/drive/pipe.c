@@ -80,6 +80,14 @@ static int search_each(struct job *j, int from, struct err *e)
   return OK;
 }
 
+// On a GPU the end of the time is no error of a part: its measurements until then stand.
+static int or_late(struct job *j, int status, struct err *e)
+{
+  if (status == OK || j->target.kind != TARGET_GPU || e->id != ERR_STOPPED || job_stopped_by_user(j) || !job_stopping(j)) return status;
+  j->stopped = true, *e = (struct err){0};
+  return OK;
+}
+
 // One part after the other. Each has an equal share of the remaining time, and so has the whole program.
 static int walk_each(struct job *j, int from, int to, struct err *e)
 {
@@ -90,7 +98,7 @@ static int walk_each(struct job *j, int from, int to, struct err *e)
   for (int i = 0; i < j->split.n && !j->stopped; i++) {
     if (j->contests[j->order[i]].twin >= 0) continue;
     clock_part(j, 1.0 / (parts_left(j, i) + !j->single), false); // on a GPU the whole is raced like a part, on a CPU it is compiled and measured
-    TRY(walk_part(j, j->order[i], from, to, e));
+    TRY(or_late(j, walk_part(j, j->order[i], from, to, e), e));
   }
   return OK;
 }
@@ -121,14 +129,6 @@ static double opening_share(const struct job *j, int k)
   for (int i = k; i < j->split.n; i++)
     if (j->contests[j->order[i]].twin < 0) left += opening_weight(j, j->order[i]);
   return OPENING * all * opening_weight(j, j->order[k]) / (OPENING * all * left + RACE * all + WHOLE);
-}
-
-// The end of the time is no error of a part: its measurements until then stand.
-static int or_late(struct job *j, int status, struct err *e)
-{
-  if (status == OK || e->id != ERR_STOPPED || job_stopped_by_user(j) || !job_stopping(j)) return status;
-  j->stopped = true, *e = (struct err){0};
-  return OK;
 }
 
 // Every part has a measurement before any part gets more time. The first batch of a part is compiled while the next part is searched. Sessions need

@@ -129,7 +129,7 @@ def tile_merge(rows, splits, t, dv, dtype, threads):
 
 
 def arguments(q, k, v, scale, cap, causal, window):
-    """Those of tile_attention but for the configuration."""
+    """Arguments of tile_attention without the configuration."""
     (b, hq, t, d), (_, hkv, s, _), dv = q.shape, k.shape, v.shape[-1]
     return b, hq, hkv, t, s, d, dv, bool(causal), int(window), float(cap or 0), float(scale), dtype_of(q)
 
