@@ -74,6 +74,7 @@ struct lower_job {
   struct kernel_counts *counts; // memory for `most`: choices() stores the counts of each setting, as count() would compute them; or NULL
   struct text_marks *marks;     // emit() stores the node of each part of the text (lower_emit.h); or NULL
   unsigned off;                 // rules that are switched off (kern/rule.def), as bits
+  struct tail_memo *tails;      // settings of tails that are known (tail_plan.c); or NULL
 };
 bool lower_exact(const struct lower_job *j); // whether the kernel multiplies bf16 parts of f32
 struct lower_out {

@@ -1,6 +1,7 @@
 // Plans a kernel graph: the normal form of each kernel, and all choices for it. program.c makes a program from one choice for each kernel. Many
 // programs can be made from one plan.
 #include "lower/lower_emit.h"
+#include "lower/tail.h"
 #include "plan/letters.h"
 #include "thread/thread.h"
 
@@ -46,7 +47,9 @@ static struct asked_kernel ask(struct planning *w, const struct lower_job *j, ui
   struct choice found[CHOICES];
   char why[256] = "";
   struct arena_mark mark = arena_mark(w->mem);
-  const int n = w->memo ? remembered(w->memo, j, key, found, why) : scheme_choices(j, CHOICES, found, why);
+  struct lower_job own = *j;
+  own.tails = NEW(w->mem, struct tail_memo);
+  const int n = w->memo ? remembered(w->memo, &own, key, found, why) : scheme_choices(&own, CHOICES, found, why);
   arena_reset(w->mem, mark);
   return (struct asked_kernel){key, n, arena_copy(w->mem, found, sizeof *found * (size_t)MAX(n, 1)),
                                arena_strdup(w->mem, *why ? why : "there is no scheme")};

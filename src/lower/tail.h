@@ -33,6 +33,14 @@ struct tail_fitted {
   struct row_plan p; // .r NULL: impossible
   int64_t rounds;
 };
+// Settings by what they depend on. Re-tiled loops and other schemes have the same tails.
+struct tail_memo {
+  int n, cap;
+  struct tail_known {
+    uint64_t key;
+    const struct tail_fitted *fitted;
+  } * known;
+};
 struct tail {
   const struct lower_job *j;
   enum tail_way way;

@@ -58,10 +58,36 @@ static void fit(const struct tail *x, int threads, struct tail_fitted *out)
         }
 }
 
+static uint64_t key_of(const struct tail *x, int threads)
+{
+  const struct kern *k = &x->r.k;
+  uint64_t h = hash_mix(hash_mix((uint64_t)threads, x->way), hash_mix((uint64_t)x->parts, (uint64_t)k->naxes));
+  h = hash_mix(h, hash_bytes(k->extent, sizeof k->extent, k->letters));
+  h = hash_mix(h, hash_bytes(k->v, sizeof *k->v * (size_t)k->nvalues, k->folded));
+  return hash_mix(h, hash_bytes(k->save, sizeof *k->save * (size_t)k->nsaves, k->loops));
+}
+
+// The settings for a team of this many threads, which is a power of two.
+static struct tail_fitted *fitted(struct tail *x, int threads)
+{
+  struct tail_memo *m = x->j->tails;
+  struct tail_fitted *f = NEW(x->j->mem, struct tail_fitted);
+  const uint64_t key = m ? key_of(x, threads) : 0;
+  for (int i = 0; m && i < m->n; i++)
+    if (m->known[i].key == key) {
+      *f = *m->known[i].fitted;
+      if (f->p.r) f->p.r = &x->r;
+      return f;
+    }
+  fit(x, threads, f);
+  if (m) PUSH(x->j->mem, m->known, m->n, m->cap) = (struct tail_known){key, f};
+  return f;
+}
+
 bool tail_fit(struct tail *x, int threads)
 {
   struct tail_fitted **known = &x->fitted[31 - __builtin_clz((unsigned)threads)];
-  if (!*known) fit(x, 1 << (known - x->fitted), *known = NEW(x->j->mem, struct tail_fitted));
+  if (!*known) *known = fitted(x, 1 << (known - x->fitted));
   x->p = (*known)->p, x->rounds = (*known)->rounds;
   return x->p.r != NULL;
 }

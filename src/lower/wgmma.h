@@ -88,6 +88,7 @@ struct wg_plan {
 // ---- wgmma_plan.c ----
 // brought: matrices that lanes read in the loop come by TMA, too. False with the reason in why.
 bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, int brought, char why[160]);
+bool wgmma_may_bring(const struct wg_plan *w);                       // of a plan that brings none: whether there is a matrix to bring
 bool wgmma_loads_matrix(const struct mma_plan *p, int v, int *cols); // by lanes from device memory; sets the list of its columns, or -1
 bool wgmma_lanes_read(const struct mma_plan *p);                     // some tiles of the ring, not products alone
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k);

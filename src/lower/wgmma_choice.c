@@ -177,14 +177,21 @@ int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char w
   int64_t own = 0;
   const int64_t all = j->n->passes->chains.nproducts ? norm_clip_all(j->n, &own) : 0;
   const bool small = own < WG_COLUMNS / 2 && graph_blocks(j->n->block) > j->gpu->cores, retile = all % 128 || small;
-  for (int i = 0; i < cuts; i++)
-    for (int brought = 0; brought < 2; brought++) {
-      if (wgmma_plan(w, mma_retile(j, to[i], other), brought, *why || brought ? other : why))
+  for (int i = 0; i < cuts; i++) {
+    bool bring = true;
+    for (int brought = 0; brought < 2 && bring; brought++) {
+      bring = false;
+      if (wgmma_plan(w, mma_retile(j, to[i], other), brought, *why || brought ? other : why)) {
+        bring |= wgmma_may_bring(w);
         n = add_ways(w, (struct wgmma_way){.brought = brought, .to = to[i]}, n, most, out, why);
+      }
       for (to[i].cols = least_columns(j, to[i]); retile && to[i].cols < all && to[i].cols <= WG_COLUMNS; to[i].cols *= 2)
-        if (wgmma_plan(w, mma_retile(j, to[i], other), brought, other))
+        if (wgmma_plan(w, mma_retile(j, to[i], other), brought, other)) {
+          bring |= wgmma_may_bring(w);
           n = add_ways(w, (struct wgmma_way){.brought = brought, .to = to[i]}, n, most, out, other);
+        }
       to[i].cols = 0;
     }
+  }
   return n;
 }

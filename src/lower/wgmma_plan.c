@@ -37,6 +37,19 @@ bool wgmma_loads_matrix(const struct mma_plan *p, int v, int *cols)
   return mma_loads(p, v) && p->k.v[v].live && !p->k.v[v].at.index && p->tile_of[v] < 0 && mma_has(p, v) & p->row_letters && *cols >= 0;
 }
 
+static bool reads_matrix(const struct mma_plan *p, int v, int *cols)
+{
+  return mma_varies(p, v) && !mma_read_hidden(p, v) && wgmma_loads_matrix(p, v, cols);
+}
+
+bool wgmma_may_bring(const struct wg_plan *w)
+{
+  int cols;
+  for (int v = 0; v < w->p.k.nvalues && w->p.iterations > 1; v++)
+    if (reads_matrix(&w->p, v, &cols)) return true;
+  return false;
+}
+
 // Makes tiles of matrices that are boxes.
 static bool bring_matrices(struct wg_plan *w)
 {
@@ -46,7 +59,7 @@ static bool bring_matrices(struct wg_plan *w)
   p->why = ignored;
   for (int v = 0; v < p->k.nvalues && p->iterations > 1; v++) {
     int cols;
-    if (!mma_varies(p, v) || mma_read_hidden(p, v) || !wgmma_loads_matrix(p, v, &cols) || !mma_lane_tile(p, v, cols)) continue;
+    if (!reads_matrix(p, v, &cols) || !mma_lane_tile(p, v, cols)) continue;
     if (!box_make(p, &p->tile[p->ntiles - 1], &w->box[p->ntiles - 1])) p->ntiles--, p->tile_of[v] = -1;
   }
   p->why = why;
