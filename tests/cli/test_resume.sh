@@ -6,7 +6,7 @@
 set -u
 . tests/cli/searches.sh
 
-program=examples/llama_rms_lora.mica # about two seconds
+program=examples/m_qknorm.mica # about one and a half seconds
 # In a subshell, or in the background: the process that is killed is the search itself.
 search() { exec "$MICA" search "$program" --dtype f32 --threads 2 --top 2 --quiet --db "$1" --json "$2"; }
 number() { grep -o "\"$1\": *[0-9.e-]*" "$2" | head -1 | sed 's/.*: *//'; }
