@@ -1,6 +1,6 @@
-"""Peers of libraries that are installed beside torch: Liger-Kernel, quack, TileLang, Helion, FlashAttention.
+"""Optional peers: Liger-Kernel, quack, TileLang, Helion and FlashAttention.
 
-attention.py and rows.py tell which workloads a library computes; both give baselines that import the library when they are measured. One
-that is not importable, or whose kernel fails, is n/a in the table with the reason.
+attention.py and rows.py map workloads to kernels of these libraries. A baseline imports its library when it is measured. If the import or
+the kernel fails, the table has n/a and the reason.
 """
 from . import attention, rows  # noqa: F401

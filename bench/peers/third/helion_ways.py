@@ -3,11 +3,10 @@ import os
 
 import helion
 
-from ..env import cdiv, next_p2
+from ..env import next_p2
 from . import helion_kernels as kernels
-from .library import Way
+from .library import Way, by_waves
 
-SMS = 132
 COMPILED = {}  # (kernel, its arguments, configuration) -> launcher
 PRODUCT = "bm,bn,bk,warps,stages,indexing"
 TILES = [(128, 256, 64, 8, 3), (128, 128, 64, 8, 4), (128, 128, 64, 4, 3), (64, 256, 64, 4, 3), (128, 64, 64, 4, 4), (64, 128, 64, 4, 4),
@@ -31,19 +30,9 @@ def launch(kernel, args, config):
     return COMPILED[key](*args)
 
 
-def order(m, n, tiles):
-    """Tiles to try: those that fit the extents, by how long their waves of blocks would take."""
-    def waves(c):
-        bm, bn = c[:2]
-        return cdiv(cdiv(m, bm) * cdiv(n, bn), SMS) * (bm * bn + 24 * (bm + bn))
-
-    fit = [c for c in tiles if c[0] < 2 * max(m, 16) and c[1] < 2 * max(n, 32)]
-    return sorted(fit, key=waves)
-
-
 def product_configs(m, n, tiles, operands):
     """The best tiles by descriptors where operands have aligned rows, and by pointers."""
-    best = order(m, n, tiles)
+    best = by_waves(m, n, tiles, 16, 32)
     aligned = all(x.stride(-1) == 1 and x.stride(0) % 8 == 0 for x in operands) and n % 8 == 0
     out = [c + ("tensor_descriptor",) for c in best[:MOST - 2]] if aligned else []
     return out + [c + ("pointer",) for c in best[:MOST - len(out)]]

@@ -1,10 +1,10 @@
-"""Libraries that need not be installed: their import on demand, and the kernels that each has."""
+"""Import of optional libraries on demand, and how a baseline is built from their kernels."""
 import functools
 import importlib
 import os
 import sys
 
-from ..env import TMP, torch
+from ..env import TMP, cdiv, torch
 from ..workload import Baseline
 
 # Name in the tables -> modules that its kernels need.
@@ -16,6 +16,7 @@ MODULES = {
     "flash3": ("flash_attn_interface",),
     "flash4": ("flash_attn.cute",),
 }
+SMS = 132  # multiprocessors of an H200
 SETTINGS = {"TILELANG_CACHE_DIR": os.path.join(TMP, "peers_cache", "tilelang"), "HELION_AUTOTUNE_LOG_LEVEL": "0"}
 
 
@@ -56,6 +57,18 @@ class Way:
 
     def __init__(self, call, configs=None, parts="", prepare=None):
         self.call, self.configs, self.parts, self.prepare = call, configs, parts, prepare
+
+
+def by_waves(m, n, tiles, least_m, least_n):
+    """The tiles (rows, columns, ...) that fit a result of m rows and n columns, in the order of the estimated time of their waves of blocks.
+
+    least_m, least_n: extents that are not too small for any tile of up to twice that size.
+    """
+    def waves(c):
+        bm, bn = c[:2]
+        return cdiv(cdiv(m, bm) * cdiv(n, bn), SMS) * (bm * bn + 24 * (bm + bn))
+
+    return sorted((c for c in tiles if c[0] < 2 * max(m, least_m) and c[1] < 2 * max(n, least_n)), key=waves)
 
 
 class Missing:

@@ -1,4 +1,4 @@
-"""Liger-Kernel: norms, softmax and gates in Triton, alone or beside torch's products."""
+"""Kernels of Liger-Kernel: norms, softmax and gates. Matrix products around them are torch's."""
 import torch
 from liger_kernel.ops import (LigerGELUMulFunction, LigerSiLUMulFunction, fused_add_rms_norm_forward, group_norm_forward, layer_norm_forward,
                               rms_norm_forward)

@@ -6,7 +6,6 @@ from .library import need_gpu
 
 KERNELS = {}  # (builder, its arguments, configuration) -> kernel, or the exception of its compilation
 COMPILE_S = 70
-SMS = 132
 
 
 def dtype_of(x):

@@ -1,7 +1,7 @@
 """Attention in TileLang: online softmax over tiles of keys; few rows of queries split the keys over blocks."""
 from ..env import cdiv
-from .library import Way
-from .tile import SMS, compile_all, dtype_of, kernel, round_up
+from .library import SMS, Way
+from .tile import compile_all, dtype_of, kernel, round_up
 
 PARTS = "bm,bn,stages,threads,splits"
 LOW = -1e6  # a hidden score, far below all others: finite, so that rows which a whole tile hides stay numbers

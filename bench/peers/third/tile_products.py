@@ -1,7 +1,6 @@
 """Products in TileLang: TMA, wgmma and pipelined tiles, with an elementwise end."""
-from ..env import cdiv
-from .library import Missing, Way
-from .tile import SMS, compile_all, dtype_of, kernel
+from .library import Missing, Way, by_waves
+from .tile import compile_all, dtype_of, kernel
 
 PARTS = "bm,bn,bk,stages,threads"
 TILES = [(128, 256, 64, 3, 256), (256, 128, 64, 3, 256), (128, 128, 64, 4, 256), (128, 64, 64, 4, 256), (64, 256, 64, 4, 128),
@@ -154,13 +153,8 @@ def tile_gated(m, n, k, after, dtype, bm, bn, bk, stages, threads):
 
 
 def order(m, n, tiles):
-    """Tiles to try: those that fit the extents, by how long their waves of blocks would take."""
-    def waves(c):
-        bm, bn = c[:2]
-        return cdiv(cdiv(m, bm) * cdiv(n, bn), SMS) * (bm * bn + 24 * (bm + bn))
-
-    fit = [c for c in tiles if c[0] < 2 * max(m, 64) and c[1] < 2 * max(n, 16)]
-    return sorted(fit, key=waves)[:MOST]
+    """Tiles to try, by how long their waves of blocks would take."""
+    return by_waves(m, n, tiles, 64, 16)[:MOST]
 
 
 def product(after=None, turned="", operands=2, f=None):
