@@ -32,7 +32,7 @@ int race_device_part(struct job *j, struct contest *c, int part, struct err *e)
     job_progress(j, "prove", part, 0, &c->stats, 1e6 * c->cand[k].cost);
     if ((j->stopped = job_stopping(j))) return OK;
     if (pass_leader(j, c, &c->cand[k])) return c->best = k, c->decided = true, j->stopped = job_stopping(j), OK;
-    if (job_ending(j, STOP_PROOF)) c->cand[k].dropped = NULL; // its kernels were not at fault
+    if (job_ending(j, STOP_PROOF)) c->cand[k].dropped = NULL; // the stop ended the check; the candidate is not wrong
     if ((j->stopped = job_stopping(j))) return OK;
   }
   if ((j->stopped = job_stopping(j))) return OK;
@@ -89,7 +89,8 @@ int race_device_whole(struct job *j, struct err *e)
   if (op_by_op) j->best = j->base;
   const bool apart = j->rank; // one GPU does not run all ranks
   int raced = op_by_op || j->single || *j->unmeasured || apart || clock_hurries(j) ? NO : race_joined(j, e);
-  if (raced != OK && e->id == ERR_STOPPED && !job_stopped_by_user(j)) raced = NO, j->cut = true, *e = (struct err){0}; // the parts were raced
+  if (raced != OK && e->id == ERR_STOPPED && !job_stopped_by_user(j))
+    raced = NO, j->cut = true, *e = (struct err){0}; // the results of the parts remain
   if (raced == NO)
     join_proofs(j);
   else if (raced != OK)

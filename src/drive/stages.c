@@ -17,7 +17,7 @@ int run_expand(const struct pass_on *on, struct err *e)
   return j->plain = plain, j->stable = stable, OK;
 }
 
-static const int64_t MEET_OPS = 200000000; // limit of tests at full size for one program without a proof
+static const int64_t MEET_OPS = 200000000; // operations of the tests at full size for one comparison without a proof
 
 struct judging {
   const struct job *j;
@@ -32,7 +32,7 @@ static bool equal(void *arg, const struct graph *was, const struct graph *is)
   return verify_equal(was, is, by->o, &c, &e) == OK && c.equal && c.scope <= by->j->accept;
 }
 
-// The laws that whole programs are changed by.
+// Rewrite laws for whole programs.
 static const struct {
   int (*apply)(struct arena *mem, const struct graph *p, const struct lax_proof *proof, struct graph **out, struct err *e);
   bool gpu; // only for GPUs

@@ -63,7 +63,7 @@ static void find_outputs(const struct facts *f, const struct piece *r, struct pa
       if ((graph_state(f->p, t) >= 0) == states && is_output(f, r, t)) part->out[part->nout++] = t;
 }
 
-// Nodes of a part, in the order in which it has them.
+// The nodes of a part in their order within the part.
 struct ordered {
   const struct facts *f;
   bool *has; // by node

@@ -23,7 +23,8 @@ static int same_count(const struct part *part, const struct graph *g, int number
                  nin, nout);
 }
 
-// Names tensor t of `to` as in the program. Parts with the same graph have the names of one of them, so another tensor may have the name.
+// Gives tensor t of `to` its name in the program. Equal parts share one optimized graph with the names of one part. So another tensor may have this
+// name; that tensor loses it.
 static void name_as(struct graph *to, int t, const char *name)
 {
   if (!name || to->nodes[to->tensors[t].node].op == OP_INPUT) return;

@@ -1,5 +1,6 @@
-// Laws on a whole program. A law makes one result anew from tensors that exist already. The two ways to compute it are compared as graphs of their
-// own, whose inputs are these tensors. So the proof of a law is as large as the law, not as the program, and equal parts make equal programs.
+// Applies rewrite laws to a whole program. A law replaces the computation of one result. The operands of the replacement are earlier tensors of the
+// program. The old and the new computation are extracted as two small graphs with these operands as inputs, and the verifier compares them. The size
+// of a proof depends on the law, not on the program. The whole program is equal because each replaced computation is equal.
 #include "lax/lax.h"
 
 enum { MOST_NODES = 64 }; // of the part of the program that a law is compared with
@@ -66,7 +67,7 @@ static bool end_with(struct graph *g, int t)
   return graph_add(g, OP_OUTPUT, 1, &t, NULL, NOWHERE, &(int){0}, &e) == OK && graph_check(g, &e) == OK;
 }
 
-// Is tensor `is` of `to`, whose new nodes begin with `first`, equal to tensor `was` of p, if map is right for the tensors before it?
+// Whether tensor `is` of `to` is equal to tensor `was` of p. New nodes of `to` begin at `first`. map is correct for all earlier tensors.
 static bool equal(const struct lax_proof *proof, const struct graph *p, int was, const struct graph *to, int is, int first, const int *map)
 {
   struct arena mem = {0};

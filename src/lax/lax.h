@@ -37,9 +37,11 @@ struct lax_proof {
   bool (*equal)(void *arg, const struct graph *was, const struct graph *is);
   void *arg;
 };
-// Makes the result of node n of p anew in `to`, whose tensors map[t] are equal to tensors t of p before it. NO: the law does not apply.
+// A rewrite law. It adds a replacement for node n of p to `to` and stores the resulting tensor in *made. map[t] is the tensor of `to` that is equal to
+// tensor t of p, for all tensors before n. Returns NO if the law does not apply to n.
 typedef int lax_law(void *own, struct graph *to, const struct graph *p, const struct node *n, const int *map, int *made, struct err *e);
-// The program changed by a law wherever it applies and `proof` accepts it (laws.c). NO: nowhere. proof NULL: the caller compares the programs.
+// Applies a law to all nodes of p (laws.c). A replacement is kept only if `proof` accepts it. proof NULL: the caller compares the programs. Returns NO if
+// nothing was replaced.
 int lax_by_law(struct arena *mem, const struct graph *p, lax_law *law, void *own, const struct lax_proof *proof, struct graph **out, struct err *e);
 // Replaces functions of elements that are written out, such as gelu by tanh, by the operators that they are (written.c).
 int lax_written(struct arena *mem, const struct graph *p, const struct lax_proof *proof, struct graph **out, struct err *e);

@@ -33,7 +33,7 @@ struct tail_fitted {
   struct row_plan p; // .r NULL: impossible
   int64_t rounds;
 };
-// Settings by what they depend on. Re-tiled loops and other schemes have the same tails.
+// A cache of tail settings. Several re-tilings and schemes of a kernel have equal tails.
 struct tail_memo {
   int n, cap;
   struct tail_known {

@@ -176,7 +176,7 @@ static double held(const struct model *m, const struct search_term *sum, double 
   return fmax(1, fmin(BLOCKS, floor(fmin(shared, registers))));
 }
 
-// The cost of a byte that is bound by a rate and by a latency. hypot() takes four times as long, for arguments that these never are.
+// Seconds for one byte, limited by a rate and by a latency. The squares cannot overflow, so the slower hypot() is not needed.
 static double bound_by(double rate, double latency) { return sqrt(rate * rate + latency * latency); }
 
 // parts: blocks that share a loop (lower/mma_parts.c).
