@@ -197,8 +197,8 @@ struct picking {
   int nlowered, cap, nopen, width; // width: number lowered together
   struct candidate *lowered;       // lowered for a GPU, or dropped
   int *open;                       // candidates that still have to be lowered; they count as good until then
-  double least;                    // seconds of the part that are kept: no more are lowered when these are left
-  bool over;                       // only those are left
+  double until;                    // value of turn_clock(): no more are lowered then
+  bool over;                       // it is later
   struct job *own;                 // for each thread: the job with its own arena
 };
 
@@ -317,15 +317,13 @@ static int width_of(const struct job *j)
 
 // Lowering decides whether a candidate takes part, and the next choice depends on that. So the pick assumes that candidates not yet lowered are good,
 // lowers them together, and is repeated until none is open. The result equals that of lowering one at a time.
-static const double LOWERING = 0.5; // share of the part's remaining time; the rest is for compiling and measuring
-
 static void pick_all(struct picking *p, const struct search_result *kept)
 {
   struct contest *c = p->c;
   const int width = p->width, most = p->most;
-  p->own = own_jobs(p->j, width), p->least = (1 - LOWERING) * clock_left(p->j);
+  p->own = own_jobs(p->j, width), p->until = turn_clock() + clock_lowering(p->j);
   do {
-    p->good = p->nopen = 0, p->most = most, c->ncand = 1, p->over = p->nlowered && clock_left(p->j) <= p->least;
+    p->good = p->nopen = 0, p->most = most, c->ncand = 1, p->over = p->nlowered && turn_clock() >= p->until;
     for (int i = 0; kept && i < kept->n && p->nopen < width; i++) add(c, &kept->found[i]), p->good += takes_part(p);
     (p->j->target.kind == TARGET_GPU ? pick_for_gpu : pick_for_cpu)(p);
     lower_open(p);

@@ -21,8 +21,10 @@ static const double OF_A_GPU = 60; // default seconds of a job for a GPU
 // Seconds for checking the result after a stop, and after the end of the time. The command ends soon after that (cli/end.c).
 static const double GRACE = 1, LATE = 1.2;
 static const double SEARCH = 0.5, STARTERS = 0.5; // SEARCH: share of a part's time; STARTERS: share of the rest
-static const double LONG_SEARCH = 0.35;           // share of the remaining time that any search may take; most searches need less
-static const double END = 0.1, MOST_END = 10;     // for the last race, and for a proof
+// Shares for lowering candidates: of the time that the search leaves its part, but at least this share of the part's whole time.
+static const double LOWERING = 0.5, LEAST_LOWERING = 0.25;
+static const double LONG_SEARCH = 0.35;       // share of the remaining time that any search may take; most searches need less
+static const double END = 0.1, MOST_END = 10; // for the last race, and for a proof
 // Seconds kept on a CPU for compiling and checking the whole at the end: at least this many, but only a part of a short time.
 static const double LEAST_END = 3, OF_SHORT = 0.4;
 // Seconds kept on a GPU for the proof of the fastest, whose kernels run in the interpreter: at least this many, but only a part of a short time.
@@ -153,6 +155,28 @@ void clock_part(struct job *j, double share, bool opening)
   pthread_mutex_unlock(&c->lock);
 }
 
+double clock_shorten_search(const struct job *j, double share)
+{
+  struct clock *c = j->clock;
+  if (!c) return INFINITY;
+  const double now = turn_clock();
+  pthread_mutex_lock(&c->lock);
+  const double end = c->search;
+  c->search = now + share * fmax(0, end - now);
+  pthread_mutex_unlock(&c->lock);
+  return end;
+}
+
+void clock_end_search(const struct job *j, double end)
+{
+  struct clock *c = j->clock;
+  if (!c) return;
+  pthread_mutex_lock(&c->lock);
+  c->search = end;
+  __atomic_store_n(&c->flag[STOP_SEARCH], job_stopping(j) || turn_clock() >= end, __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&c->lock);
+}
+
 // The whole program takes at least as long to compile as its parts together.
 void clock_whole_compiles(struct job *j, double seconds, bool part)
 {
@@ -166,6 +190,8 @@ void clock_whole_compiles(struct job *j, double seconds, bool part)
 bool clock_part_over(const struct job *j) { return j->clock && turn_clock() >= j->clock->part; }
 
 double clock_left(const struct job *j) { return j->clock ? fmax(0, j->clock->part - turn_clock()) : INFINITY; }
+
+double clock_lowering(const struct job *j) { return j->clock ? fmax(LOWERING * clock_left(j), LEAST_LOWERING * j->clock->length) : INFINITY; }
 
 enum stop clock_proof(const struct job *j) { return j->single || j->target.kind == TARGET_GPU ? STOP_PROOF : STOP_WORK; }
 

@@ -22,6 +22,7 @@
 //   job.c          a job: options, the two forms of the program, target, database and its keys
 //   deadline.c     the time of a job, and how the components that it calls are told to end
 //   agree.c        processes that share the searches of a job (MPI)
+//   recut.c        a part that is searched within lower limits, in pieces besides
 //   candidate.c    makes a compiled candidate of a found graph
 //   price.c        the modelled time of a found graph on a GPU
 //   verified.c     the certificate of a candidate, and which evidence is accepted
@@ -260,11 +261,15 @@ void clock_open(struct job *j);
 void clock_close(struct job *j);
 // Starts a part with this share of the remaining time. opening: only for its search and first batch.
 void clock_part(struct job *j, double share, bool opening);
+// The search of the part ends after this share of its remaining time. Returns its end until now, for clock_end_search, which also lets it continue.
+double clock_shorten_search(const struct job *j, double share);
+void clock_end_search(const struct job *j, double end);
 // Reserves time at the end of the job for compiling the whole program for a CPU. part: the seconds are of one part, and are added to those of other
 // parts; else they are an estimate for the whole.
 void clock_whole_compiles(struct job *j, double seconds, bool part);
 bool clock_part_over(const struct job *j);
 double clock_left(const struct job *j);     // remaining seconds of the part; INFINITY without a limit
+double clock_lowering(const struct job *j); // seconds in which candidates may be lowered; the rest is for compiling and measuring
 enum stop clock_proof(const struct job *j); // the flag that ends the proof of a leader
 bool clock_hurries(const struct job *j);    // the remaining time is kept for the last race and the proof
 // Ends as values of now_seconds(), INFINITY for none: of the first race that begins now, also without a result; of a climb; of everything. Then:
@@ -306,6 +311,13 @@ struct pricing price_open(struct arena *mem, const struct target *t, const struc
 double price_graph(const struct pricing *by, const struct graph *g,
                    double model);                 // seconds, on a CPU by the search's model; infinite: it cannot be lowered
 struct pricer pricing_pricer(struct pricing *by); // for the search
+
+// ---- recut.c ----
+struct recut; // a part in pieces
+// *out: NULL if the part is not searched in pieces.
+int recut_open(struct job *j, const struct contest *c, struct recut **out, struct err *e);
+// Searches the pieces, and adds the joined results with their prices, the cheapest first.
+int recut_search(struct recut *r, const struct pricing *by, struct search_result *to, struct err *e);
 
 // ---- verified.c ----
 int job_accepts(struct job *j, struct err *e); // sets j->accept from the options

@@ -100,6 +100,8 @@ static int take_given(struct job *j, struct contest *c, struct err *e)
   return c->found->n = 1, OK;
 }
 
+static const double BEFORE_PIECES = 0.6; // share of the time for the search of a part, if it is searched in pieces besides
+
 // A stop ends the search early; verified graphs are used.
 int pipe_search_part(struct job *j, struct contest *c, struct search_result *r, struct err *e)
 {
@@ -109,11 +111,17 @@ int pipe_search_part(struct job *j, struct contest *c, struct search_result *r, 
   const struct pricer pricer = pricing_pricer(&by);
   o.pricer = &pricer;
   o.store = keeper_open(&c->keeper, j, c->part->g);
+  struct recut *pieces;
+  TRY(recut_open(j, c, &pieces, e));
+  const double end = pieces ? clock_shorten_search(j, BEFORE_PIECES) : 0;
   int status = search_run(j->mem, c->part->g, &j->target, &o, r, &inner);
   if (status != OK && inner.id == ERR_STOPPED) status = OK, r->complete = false;
   if (status != OK) *e = inner;
+  const bool stopped = job_ending(j, STOP_SEARCH);
+  if (pieces) clock_end_search(j, end);
+  if (pieces && status == OK) status = recut_search(pieces, &by, r, e);
   if (c->keeper.failed.status) job_warn(j, c->keeper.failed.text);
-  c->stats = r->stats, c->complete = r->complete, c->ended = !job_ending(j, STOP_SEARCH), c->searched = true;
+  c->stats = r->stats, c->complete = r->complete, c->ended = !stopped, c->searched = true;
   if (!c->ended && !job_stopped_by_user(j)) {
     j->cut = true;
     job_left(j, j->split.n > 1 ? arena_printf(j->mem, "subprogram %d: its search was ended early", j->part + 1) : "the search was ended early");

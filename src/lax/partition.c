@@ -151,18 +151,35 @@ static void find_meetings(struct arena *mem, const struct facts *f, struct lax_s
     if (mine[i]) s->meetings[s->nmeetings++] = i;
 }
 
-static int parts_of(struct arena *mem, struct facts *f, struct lax_split *s, struct err *e)
+// Marks the nodes on which no product acts. Returns their number, or 0 if no product follows.
+static int mark_operands(const struct facts *f, bool *first)
+{
+  const struct graph *p = f->p;
+  int n = 0, products = 0;
+  for (int i = 0; i < p->nnodes; i++) {
+    const struct node *x = &p->nodes[i];
+    const bool product = op_rows[x->op].rule == RULE_CONTRACT;
+    first[i] = !product;
+    for (int k = 0; k < x->nin; k++) first[i] &= first[p->tensors[x->in[k]].node];
+    products += product, n += first[i] && f->owner[i] >= 0;
+  }
+  return products ? n : 0;
+}
+
+static int parts_of(struct arena *mem, struct facts *f, bool operands, struct lax_split *s, struct err *e)
 {
   struct partition_work w = {.f = f};
+  bool *first = NEWS(f->tmp, bool, f->p->nnodes + 1);
+  int *group = NEWS(f->tmp, int, f->p->nnodes + 1), status = OK;
   struct piece all = {.node = NEWS(f->tmp, int, f->p->nnodes + 1), .whole = f->p->world == 1 && !graph_collects(f->p)};
   for (int i = 0; i < f->p->nnodes; i++)
     if (f->owner[i] >= 0) all.node[all.n++] = i;
-  if (all.whole)
-    push(&w, all);
-  else
+  if (!all.whole)
     push_stages(&w, &all);
-  bool *first = NEWS(f->tmp, bool, f->p->nnodes + 1);
-  int *group = NEWS(f->tmp, int, f->p->nnodes + 1), status = OK;
+  else if (operands && mark_operands(f, first) >= LAX_OPERANDS)
+    split(&w, &all, first, group, "the product after it is searched alone");
+  else
+    push(&w, all);
   while (w.n) step(&w, first, group);
   *s = (struct lax_split){.n = w.ndone, .parts = NEWS(mem, struct part, w.ndone)};
   find_meetings(mem, f, s);
@@ -173,7 +190,15 @@ static int parts_of(struct arena *mem, struct facts *f, struct lax_split *s, str
 int lax_partition(struct arena *mem, const struct graph *p, int max_ops, const struct lax_probe *probe, struct lax_split *s, struct err *e)
 {
   struct arena tmp = {0};
-  int status = parts_of(mem, facts_of(&tmp, p, max_ops, probe), s, e);
+  int status = parts_of(mem, facts_of(&tmp, p, max_ops, probe), false, s, e);
+  arena_close(&tmp);
+  return status;
+}
+
+int lax_operands(struct arena *mem, const struct graph *p, struct lax_split *s, struct err *e)
+{
+  struct arena tmp = {0};
+  int status = parts_of(mem, facts_of(&tmp, p, 0, NULL), true, s, e);
   arena_close(&tmp);
   return status;
 }

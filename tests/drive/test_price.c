@@ -94,6 +94,43 @@ static void the_best_of_many_is_offered(void **state)
   arena_close(&mem);
 }
 
+// The norm of the keys of an attention is searched alone, too. Kernels that read its result may then have as many operators as others.
+static void operands_are_searched_alone(void **state)
+{
+  (void)state;
+  static const char text[] = "program keys {\n Q: f16[8, 64, 128]\n K: f16[8, 512, 128]\n V: f16[8, 512, 128]\n w: f16[128]\n"
+                             " return matmul(softmax(matmul(Q, transpose(rms_norm(K, w, eps=1e-6))), dim=2), V)\n}\n";
+  struct arena mem = {0};
+  struct job j;
+  struct err e = {0};
+  struct graph *g;
+  struct mica_options o = mica_options_default();
+  struct search_result whole, r;
+  o.target = "sm_90a", o.threads = o.search_threads = 2, o.remember = false;
+  assert_int_equal(front_parse(&mem, text, strlen(text), "keys", 0, NULL, &g, &e), OK);
+  assert_int_equal(job_open(&j, &mem, g, &o, &e), OK);
+  assert_int_equal(job_split(&j, &e), OK);
+  assert_int_equal(j.split.n, 1);
+  struct contest *c = &j.contests[0];
+  struct search_opts so = job_part_opts(&j, c);
+  struct pricing by = price_open(&mem, &j.target, c->part->g);
+  const struct pricer pricer = pricing_pricer(&by);
+  so.pricer = &pricer;
+  assert_int_equal(search_run(&mem, c->part->g, &j.target, &so, &whole, &e), OK);
+  assert_int_equal(pipe_search_part(&j, c, &r, &e), OK);
+  assert_true(r.n > whole.n && r.found[0].cost < whole.found[0].cost);
+  for (int k = 1; k < r.n; k++) assert_true(r.found[k - 1].cost <= r.found[k].cost);
+  for (int k = 0; k < r.n; k++) {
+    struct certificate proof;
+    if (k > 4 && r.found[k].structure < whole.n) continue;
+    assert_int_equal(graph_check(r.found[k].g, &e), OK);
+    assert_int_equal(verify_equal(c->part->g, r.found[k].g, &(struct verify_opts){.seed = 1, .threads = 2}, &proof, &e), OK);
+    assert_true(proof.equal);
+  }
+  job_close(&j);
+  arena_close(&mem);
+}
+
 // A kernel of a part that cannot be made in the same way within the whole is made as the model likes it best there.
 static void a_whole_takes_what_its_parts_take(void **state)
 {
@@ -131,6 +168,6 @@ static void a_whole_takes_what_its_parts_take(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_is_the_best), cmocka_unit_test(the_best_of_many_is_offered),
-                                     cmocka_unit_test(a_whole_takes_what_its_parts_take)};
+                                     cmocka_unit_test(operands_are_searched_alone), cmocka_unit_test(a_whole_takes_what_its_parts_take)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

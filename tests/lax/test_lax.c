@@ -842,6 +842,46 @@ static void operators_that_are_written_out(void **state)
   }
 }
 
+static bool same_program(const struct graph *a, const struct graph *b)
+{
+  struct certificate c;
+  struct err e = {0};
+  return verify_equal(a, b, &(struct verify_opts){.seed = 1, .threads = 1}, &c, &e) == OK && c.equal && c.scope <= EVIDENCE_FULL;
+}
+
+// Several operators before the first products are parts without products, each with what shares a tensor. One operator stays with the product.
+static void operands_apart(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    int n, ops[3]; // operators of the parts
+  } rows[] = {
+      {"program keys {\n Q: f16[8, 4, 64]\n K: f16[8, 96, 64]\n V: f16[8, 96, 64]\n w: f16[64]\n k = rms_norm(K, w, eps=1e-6)\n"
+       "return matmul(softmax(matmul(Q, transpose(k)), dim=2), V)\n}",
+       2,
+       {6, 5}},
+      {"program both {\n Q: f16[8, 4, 64]\n K: f16[8, 96, 64]\n V: f16[8, 96, 64]\n w: f16[64]\n v: f16[64]\n"
+       "k = rms_norm(K, w, eps=1e-6)\n q = rms_norm(Q, v, eps=1e-6)\n return matmul(softmax(matmul(q, transpose(k)), dim=2), V)\n}",
+       3,
+       {6, 6, 5}},
+      {"program after {\n X: f16[64, 64]\n W: f16[64, 64]\n w: f16[64]\n return rms_norm(matmul(X, W), w, eps=1e-6)\n}", 1, {7}},
+      {"program scaled {\n X: f16[64, 64]\n W: f16[64, 64]\n return matmul(X * 2, W)\n}", 1, {2}},
+      {"program norm {\n X: f16[64, 64]\n w: f16[64]\n return rms_norm(X, w, eps=1e-6)\n}", 1, {6}},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct lax_split s;
+    const struct graph *p = plain(&mem, rows[i].text);
+    if (lax_operands(&mem, p, &s, &e)) fail_msg("%s: %s", p->name, e.text);
+    if (s.n != rows[i].n) fail_msg("%s: %d parts, not %d", p->name, s.n, rows[i].n);
+    for (int k = 0; k < s.n; k++) assert_int_equal(graph_ops(s.parts[k].g), rows[i].ops[k]);
+    assert_true(same_program(p, joined(&mem, p, &s)));
+    arena_close(&mem);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(concatenations_of_parts),
@@ -862,6 +902,7 @@ int main(void)
                                      cmocka_unit_test(laws_of_a_deep_program),
                                      cmocka_unit_test(layers_with_one_mask),
                                      cmocka_unit_test(names_of_twins),
-                                     cmocka_unit_test(operators_that_are_written_out)};
+                                     cmocka_unit_test(operators_that_are_written_out),
+                                     cmocka_unit_test(operands_apart)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
