@@ -90,7 +90,7 @@ static int small_one(struct cli *c, const struct lower_plan *p, const struct cho
   const char *why = "";
   struct str how = {0};
   scheme_text(&pick[unit], &how);
-  int status = device_prove(&mem, p, pick, unit, c->seed, cli_stop, &proof, &why, &c->err);
+  int status = device_prove(&mem, p, pick, unit, c->seed, 1, cli_stop, &proof, &why, &c->err);
   if (status == NO)
     *fine = false, status = OK, printf("%s  WRONG\n", why);
   else if (status == OK && output_wants_text(c))

@@ -329,18 +329,73 @@ static int prove_unit(struct proving *w, int i, struct err *e)
   return status;
 }
 
-int device_prove(struct arena *mem, const struct lower_plan *p, const struct choice *pick, int only, uint64_t seed, stop_flag stop,
+// ---- all units ----
+
+struct proofs {  // of several units; each has an arena, results and an error of its own
+  int n, failed; // failed: the first unit that is known to be wrong or was not checked, n: none; atomic
+  const int *unit;
+  struct proving *of;
+  struct device_proof *out;
+  struct arena *mem;
+  struct err *err;
+  const char **why;
+  int *status;
+};
+
+// Those behind a failed one do not count.
+static void prove_one(void *arg, int k, int worker)
+{
+  (void)worker;
+  struct proofs *x = arg;
+  if (k > __atomic_load_n(&x->failed, __ATOMIC_RELAXED)) return;
+  x->status[k] = prove_unit(&x->of[k], x->unit[k], &x->err[k]);
+  for (int was = __atomic_load_n(&x->failed, __ATOMIC_RELAXED); x->status[k] != OK && k < was;)
+    if (__atomic_compare_exchange_n(&x->failed, &was, k, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) break;
+}
+
+static void add_proof(struct arena *mem, const struct device_proof *one, struct device_proof *sum)
+{
+  sum->run += one->run, sum->full += one->full, sum->blocks += one->blocks, sum->elements += one->elements;
+  sum->held += one->held, sum->special += one->special, sum->relative = MAX(sum->relative, one->relative);
+  if (*one->note) sum->note = arena_printf(mem, "%s%s%s", sum->note, *sum->note ? "; " : "", one->note);
+}
+
+static void proofs_open(struct proofs *x, struct arena *mem, const struct proving *w, int n, const int *unit)
+{
+  *x = (struct proofs){.n = n,
+                       .failed = n,
+                       .unit = unit,
+                       .of = NEWS(mem, struct proving, n + 1),
+                       .out = NEWS(mem, struct device_proof, n + 1),
+                       .mem = NEWS(mem, struct arena, n + 1),
+                       .err = NEWS(mem, struct err, n + 1),
+                       .why = NEWS(mem, const char *, n + 1),
+                       .status = NEWS(mem, int, n + 1)};
+  for (int k = 0; k < n; k++) {
+    x->out[k].note = x->why[k] = "";
+    x->of[k] = *w, x->of[k].mem = &x->mem[k], x->of[k].out = &x->out[k], x->of[k].why = &x->why[k];
+  }
+}
+
+int device_prove(struct arena *mem, const struct lower_plan *p, const struct choice *pick, int only, uint64_t seed, int threads, stop_flag stop,
                  struct device_proof *out, const char **why, struct err *e)
 {
-  struct proving w = {mem, p, pick, seed, stop, out, why};
-  double start = now_seconds();
+  const double start = now_seconds();
+  const struct proving w = {.p = p, .pick = pick, .seed = seed, .stop = stop};
+  int *unit = NEWS(mem, int, p->nunits + 1), n = 0, status = OK;
+  struct proofs x;
+  for (int i = 0; i < p->nunits; i++)
+    if (!p->unit[i].product && !p->unit[i].meet.m.ranks && (only < 0 ? !lower_inside(p, pick, i) : only == i)) unit[n++] = i;
+  proofs_open(&x, mem, &w, n, unit);
+  pool_run(threads, n, prove_one, &x);
   *out = (struct device_proof){.note = ""};
-  int status = OK;
-  for (int i = 0; i < p->nunits && status == OK; i++) {
-    if (p->unit[i].product || p->unit[i].meet.m.ranks || (only < 0 ? lower_inside(p, pick, i) : only != i)) continue;
-    out->kernels++;
-    status = prove_unit(&w, i, e);
+  for (int k = 0; k < n && status == OK; k++) {
+    out->kernels++, status = x.status[k];
+    add_proof(mem, &x.out[k], out);
+    if (status != OK) *why = arena_strdup(mem, x.why[k]), *e = x.err[k];
+    if (status != OK && e->at.file) e->at.file = arena_strdup(mem, e->at.file);
   }
+  for (int k = 0; k < n; k++) arena_close(&x.mem[k]);
   out->seconds = now_seconds() - start;
   return status;
 }

@@ -54,7 +54,7 @@ static void kernels_are_right_on_special_inputs(void **state)
     for (int k = 0; k < n; k += step * thinned(2)) {
       struct device_proof proof;
       const char *why = "";
-      if (device_prove(&mem, &p, &p.unit[0].choice[k], -1, 1, NULL, &proof, &why, &e))
+      if (device_prove(&mem, &p, &p.unit[0].choice[k], -1, 1, 2, NULL, &proof, &why, &e))
         fail_msg("%s, choice %d: %s%s", graphs[i].name, k, why, e.text);
       if (proof.run && (proof.held == 0))
         fail_msg("%s, choice %d: %lld of %lld held; %s", graphs[i].name, k, (long long)proof.held, (long long)proof.special, proof.note);
@@ -81,10 +81,27 @@ static void infinities_may_meet_elsewhere(void **state)
     for (int k = 0; k < p.unit[0].nchoices; k += MAX(1, p.unit[0].nchoices / FEW_CHOICES)) {
       struct device_proof proof;
       const char *why = "";
-      if (device_prove(&mem, &p, &p.unit[0].choice[k], -1, (uint64_t)seed, NULL, &proof, &why, &e)) fail_msg("seed %d: %s%s", seed, why, e.text);
+      if (device_prove(&mem, &p, &p.unit[0].choice[k], -1, (uint64_t)seed, 2, NULL, &proof, &why, &e)) fail_msg("seed %d: %s%s", seed, why, e.text);
       assert_true(proof.held > 0);
     }
   arena_close(&mem);
+}
+
+// Kernels are checked by several threads; all counts, and a stop, are as with one.
+static void same_by_any_threads(struct arena *mem, const struct lower_plan *p, const struct choice *pick)
+{
+  struct device_proof one, some;
+  struct err e = {0};
+  const char *why = "";
+  const int stop = 1;
+  assert_int_equal(device_prove(mem, p, pick, -1, 1, 1, NULL, &one, &why, &e), OK);
+  assert_int_equal(device_prove(mem, p, pick, -1, 1, 4, NULL, &some, &why, &e), OK);
+  assert_int_equal(one.kernels, 2);
+  assert_true(some.kernels == one.kernels && some.run == one.run && some.full == one.full && some.blocks == one.blocks);
+  assert_true(some.elements == one.elements && some.relative == one.relative && some.held == one.held && some.special == one.special);
+  assert_string_equal(some.note, one.note);
+  for (int threads = 1; threads <= 4; threads += 3) assert_int_equal(device_prove(mem, p, pick, -1, 1, threads, &stop, &some, &why, &e), ENV);
+  assert_int_equal(some.kernels, 1);
 }
 
 // A kernel that reads results of another kernel is run on the results which that kernel computes from special inputs.
@@ -115,9 +132,10 @@ static void readers_of_results_are_run_on_special_inputs(void **state)
     if (lower_plan(&mem, g, &t, &(struct lower_opts){.dependent = true}, &p, &e)) fail_msg("%s: %s", rows[i].name, e.text);
     if (p.nunits != 2 || !p.unit[1].nchoices) fail_msg("%s: %d kernels: %s", rows[i].name, p.nunits, p.unit[p.nunits - 1].why);
     struct choice pick[2] = {p.unit[0].choice[0], p.unit[1].choice[0]};
-    if (device_prove(&mem, &p, pick, 1, 1, NULL, &proof, &why, &e)) fail_msg("%s: %s%s", rows[i].name, why, e.text);
+    if (device_prove(&mem, &p, pick, 1, 1, 2, NULL, &proof, &why, &e)) fail_msg("%s: %s%s", rows[i].name, why, e.text);
     if (!proof.held || proof.run != 1)
       fail_msg("%s: %lld of %lld held; %s", rows[i].name, (long long)proof.held, (long long)proof.special, proof.note);
+    same_by_any_threads(&mem, &p, pick);
     arena_close(&mem);
   }
 }
@@ -139,7 +157,7 @@ static void amplified_rounding_is_no_mistake(void **state)
   for (uint64_t seed = 1; seed <= 4; seed++) {
     struct device_proof proof;
     const char *why = "";
-    if (device_prove(&mem, &p, &p.unit[0].choice[0], -1, seed, NULL, &proof, &why, &e)) fail_msg("seed %d: %s%s", (int)seed, why, e.text);
+    if (device_prove(&mem, &p, &p.unit[0].choice[0], -1, seed, 2, NULL, &proof, &why, &e)) fail_msg("seed %d: %s%s", (int)seed, why, e.text);
     assert_int_equal(proof.run, 1);
   }
   arena_close(&mem);
@@ -159,7 +177,7 @@ static void a_stop_ends_it(void **state)
   assert_int_equal(target_open("sm_90a", 0, true, &t, &e), OK);
   const struct graph *g = graph_of(&mem, arena_printf(&mem, "graph g {\n %s\n}\n", graphs->text));
   assert_int_equal(lower_plan(&mem, g, &t, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e), OK);
-  assert_int_equal(device_prove(&mem, &p, &p.unit[0].choice[0], -1, 1, &stop, &proof, &why, &e), ENV);
+  assert_int_equal(device_prove(&mem, &p, &p.unit[0].choice[0], -1, 1, 2, &stop, &proof, &why, &e), ENV);
   assert_int_equal(e.id, ERR_STOPPED);
   assert_int_equal(proof.run, 0);
   arena_close(&mem);

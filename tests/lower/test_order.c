@@ -65,7 +65,7 @@ static int in_order(const char *name, struct arena *mem, const struct graph *w, 
     struct device_proof proof;
     const char *why = "";
     if (p.unit[i].product || lower_inside(&p, pick, i)) continue;
-    if (device_prove(mem, &p, pick, i, 1, NULL, &proof, &why, &e) != OK) fail_msg("%s: %s", name, why);
+    if (device_prove(mem, &p, pick, i, 1, 2, NULL, &proof, &why, &e) != OK) fail_msg("%s: %s", name, why);
     assert_int_equal(proof.run, 1);
   }
   return ran;

@@ -130,7 +130,7 @@ static void proven(void **state)
     const struct lower_plan p = plan_of(&mem, graphs[i].name, read(&mem, graphs[i].text));
     struct choice *pick = NEWS(&mem, struct choice, p.nunits);
     for (int u = 0; u < p.nunits; u++) pick[u] = p.unit[u].choice[0];
-    if (device_prove(&mem, &p, pick, -1, 1, NULL, &proof, &why, &e) != OK) fail_msg("%s: %s%s", graphs[i].name, why, e.text);
+    if (device_prove(&mem, &p, pick, -1, 1, 2, NULL, &proof, &why, &e) != OK) fail_msg("%s: %s%s", graphs[i].name, why, e.text);
     assert_int_equal(proof.run, proof.kernels);
     assert_true(proof.held > 0);
     arena_close(&mem);

@@ -202,7 +202,7 @@ static void kernels_are_proven(void **state)
       "X: f16[512, 256]\n O = block(x=512) {\n x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0})\n }\n return O";
   must(lower_plan(&mem, read(&mem, text), &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e), "softmax", &e);
   assert_int_equal(p.nunits, 1);
-  assert_int_equal(device_prove(&mem, &p, &p.unit[0].choice[0], -1, 1, NULL, &proof, &why, &e), OK);
+  assert_int_equal(device_prove(&mem, &p, &p.unit[0].choice[0], -1, 1, 2, NULL, &proof, &why, &e), OK);
   assert_int_equal(proof.kernels, 1);
   assert_int_equal(proof.run, 1);
   assert_int_equal(proof.full, 0);
