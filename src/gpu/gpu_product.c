@@ -53,11 +53,36 @@ static int choose(struct stage *s, struct loaded *l, int launch, const struct bl
   return OK;
 }
 
+// ---- the library ----
+
+static void *start(void *arg)
+{
+  struct stage *s = arg;
+  struct err none = {0}; // a product that needs the library asks again, and has the error
+  void *before;
+  if (!gpu_enter(s->g, &before)) return NULL;
+  blas_open(s->g, &s->started, &none);
+  return gpu_leave(s->g, before), NULL;
+}
+
+void stage_blas_begin(struct stage *s)
+{
+  if (!s->blas && !s->starting) s->starting = pool_thread(&s->starter, start, s) == 0;
+}
+
+void stage_blas_started(struct stage *s)
+{
+  if (!s->starting) return;
+  pthread_join(s->starter, NULL);
+  s->starting = false, s->blas = s->started;
+}
+
 int product_load(struct stage *s, struct loaded *l, int launch, struct err *e)
 {
   const struct code_launch *c = &l->code.launch[launch];
   struct blas_algorithm a[PRODUCT_PROPOSED];
   int n, best = c->algorithm >= 0 ? c->algorithm : known(s, &c->mul);
+  stage_blas_started(s);
   if (!s->blas && blas_open(s->g, &s->blas, e)) return e->status;
   if (!s->blas_work && gpu_alloc(s->g, PRODUCT_WORKSPACE, &s->blas_work, e)) return e->status;
   if (blas_plan(s->blas, &c->mul, &l->plan[launch], e)) return e->status;

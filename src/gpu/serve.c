@@ -16,6 +16,7 @@ void stage_free(struct stage *s)
 {
   if (!s) return;
   void *before;
+  stage_blas_started(s);
   if (s->g && gpu_enter(s->g, &before)) {
     stage_end(s);
     gpu_free(s->g, s->blas_work);
@@ -44,6 +45,7 @@ static int hello(struct stage *s, struct wire *in, struct wire *out, struct err 
   int device = (int)wire_get(in);
   if (in->bad) return err_set(e, ERR_LIBRARY, NOWHERE, "the worker is of another build of Mica");
   if (!s->g && gpu_open(device, &s->g, e)) return e->status;
+  if (s->early) stage_blas_begin(s);
   size_t memory;
   if (gpu_memory(s->g, &memory, e)) return e->status;
   wire_put_bytes(out, gpu_facts(s->g), sizeof *gpu_facts(s->g));
@@ -138,4 +140,9 @@ void stage_serve_all(struct stage *s, int fd)
   _exit(0); // the system frees a lost device faster
 }
 
-int gpu_worker_main(int fd) { stage_serve_all(stage_new(), fd); }
+int gpu_worker_main(int fd)
+{
+  struct stage *s = stage_new();
+  s->early = true;
+  stage_serve_all(s, fd);
+}

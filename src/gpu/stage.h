@@ -4,6 +4,8 @@
 
 #include "gpu/compare.h"
 
+#include <pthread.h>
+
 struct loaded_kernel {
   struct gpu_module *module;
   struct gpu_kernel *kernel;
@@ -33,7 +35,11 @@ struct stage_compare { // on the device; module NULL: outputs are not compared t
 struct stage {
   struct gpu *g;
   struct blas *blas; // NULL until there is a product
-  struct arena mem;  // of the problem
+  bool early;        // cuBLASLt is started with the device, because it takes a third of a second
+  bool starting;     // a thread does that
+  pthread_t starter;
+  struct blas *started; // its result; NULL if it failed
+  struct arena mem;     // of the problem
   struct shared_map map;
   char *shared;                   // NULL: no problem yet
   int64_t *in_at, *out_at;        // offsets in a set and in a ring
@@ -70,6 +76,8 @@ struct loaded *stage_find(struct stage *s, int64_t id); // NULL: there is none
 int stage_launch(struct stage *s, const struct loaded *l, int first, int end, int set, int ring, int work, struct err *e);
 
 // ---- gpu_product.c ----
+void stage_blas_begin(struct stage *s);   // starts cuBLASLt in a thread
+void stage_blas_started(struct stage *s); // waits for that, if it was begun
 int product_load(struct stage *s, struct loaded *l, int launch, struct err *e);
 
 // ---- stage_compare.c ----
