@@ -125,10 +125,13 @@ static int alike(const struct choice *a, const struct choice *b)
 // A shorter loop has fewer iterations that blocks could share.
 static const struct choice *fewer_parts(struct arena *mem, const struct lower_job *j, const struct choice *want)
 {
-  struct choice *c = arena_copy(mem, want, sizeof *c);
-  int *parts = scheme_knob_at(c, "parts");
-  while (parts && --*parts > 1)
-    if (isfinite(scheme_cost(scheme_at(c->scheme), j, &c->k))) return c;
+  static const char *const knobs[] = {"parts", "split"};
+  for (size_t i = 0; i < COUNT(knobs); i++) {
+    struct choice *c = arena_copy(mem, want, sizeof *c);
+    int *parts = scheme_knob_at(c, knobs[i]);
+    while (parts && --*parts > 1)
+      if (isfinite(scheme_cost(scheme_at(c->scheme), j, &c->k))) return c;
+  }
   return NULL;
 }
 
