@@ -30,7 +30,7 @@ static bool may_split(struct mma_plan *p)
 // Warpgroups that a block finishes, at most.
 static int own_groups(const struct wg_plan *w) { return (w->groups + w->split - 1) / w->split; }
 
-// What a thread has of all accumulators.
+// Registers that a thread has of all accumulators.
 static int64_t words(const struct mma_plan *p)
 {
   int64_t n = 0;

@@ -4,7 +4,7 @@
 
 // For a product [64, 1024] x [1024, columns] in 8 iterations a block loads [64, 128] of X, in two boxes of 64 rows, and 128 rows of W
 // in as many boxes as the widest of 64, 32, 16 columns that divides its own takes. Fields of the graphs: blocks (0 where settings cut
-// rows), boxed of a block, the rest of all. Where several blocks share an item, each has its share of the boxes.
+// rows), boxed of a block, the rest of all. Blocks that share an item have a share of its boxes each.
 static bool close_to(double x, double want) { return x >= want * 0.9999 && x <= want * 1.0001; }
 
 static void is_counted(const struct table_graph *x, const struct kernel_counts *c, double sharing)
