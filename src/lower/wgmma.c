@@ -239,6 +239,7 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   mma_declare_accumulators(k);
   loop(k, w);
   k->section = MMA_POST;
+  const int indent = k->t->indent;
   mma_finish_accumulators(k);
   wgmma_split_join(k, w);
   mma_section(k, MMA_POST);
@@ -251,7 +252,7 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   }
   items_close(k, w);
   wgmma_store_finish(k, w);
-  if (w->split) text_close(k->t);
+  if (w->split) text_until(k->t, indent);
   if (p->tail) tail_emit(p->tail, k->t, k->global, 128 * w->groups);
 }
 

@@ -37,6 +37,7 @@ static void fetch(struct mma_kernel *k, const struct wg_plan *w, int v, int cols
   const char *own = w->split ? arena_printf(k->mem, "@rank * %d + ", 128 * w->groups) : "";
   text_open(k->t, "for (f = 0; f < %lld; f += 1) {\n@fetched = f * %lld + %s@tid\nif (@fetched < %lld) {", (lines + threads - 1) / threads, threads,
             own, lines);
+  if (mma_clipped(p, cols)) text_open(k->t, "if (@fetched %% %lld * %lld < %s) {", each, (long long)line, mma_clip_count(p, 1));
   mma_row_names(k, arena_printf(k->mem, "@fetched / %lld", each));
   mma_walk_base(p, a, unit, "0", &at);
   mma_row_walk(p, a->stride, unit, &at);
