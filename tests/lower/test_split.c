@@ -77,6 +77,7 @@ static void compiled_and_proven(void **state)
     compiles(&mem, &d);
     if (device_prove(&mem, &p, c, -1, 1, NULL, &proof, &why, &e) != OK) fail_msg("%s%s", why, e.text);
     assert_int_equal(proof.run, 1);
+    assert_string_equal(proof.note, ""); // with these knobs
     arena_close(&mem);
   }
 }
