@@ -12,6 +12,9 @@ static double iterations(const struct mma_plan *p) { return (double)mma_parts_ea
 
 static double times(const struct mma_plan *p, bool varying) { return varying ? iterations(p) : 1; }
 
+// The items that a block ends, which others of its cluster share.
+static double ended(const struct mma_plan *p, const struct kernel_counts *c) { return p->wg && p->parts ? c->items / p->parts : c->items; }
+
 // Whether serial waits are counted in the loop or outside.
 #define SERIAL(c, loop, name) (*((loop) ? &(c)->loop_##name : &(c)->name))
 
@@ -34,11 +37,11 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
     double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, mma_has(p, v), true), run = elem * count_run(p->n, a);
     double more = MEMORY_SECTOR * ceil(run / MEMORY_SECTOR) / run, n = times(p, varying) * (mma_read_hidden(p, v) ? p->partly : 1),
            bytes = elem * all;
-    double copy = tile ? elem * p->tile[p->tile_of[v]].width : 2 * elem;
-    c->cache += c->items * n * bytes * more;
+    double copy = tile ? elem * p->tile[p->tile_of[v]].width : 2 * elem, items = tile || varying ? c->items : ended(p, c);
+    c->cache += items * n * bytes * more;
     if (tile) c->shared += n * bytes;
     if (tile && p->tile[p->tile_of[v]].lanes) c->shared += n * bytes, c->lanes += n * all;
-    if (!tile || !p->wg) c->lanes += n * bytes / copy * 2, c->lines += c->items * n * bytes / fmin(run, tile ? 32 * fmin(copy, ATOM) : QUAD * elem);
+    if (!tile || !p->wg) c->lanes += n * bytes / copy * 2, c->lines += items * n * bytes / fmin(run, tile ? 32 * fmin(copy, ATOM) : QUAD * elem);
     if (!tile && varying && p->iterations > 1 && !mma_read_in(p, v, 1u << MMA_SIDE)) c->loop_waits = n;
     if (tile && p->ahead) soon += varying ? bytes * p->ahead : bytes;
     *(varying && p->iterations > 1 ? &ring : &fixed) += bytes;
@@ -58,11 +61,11 @@ static void saves(const struct mma_plan *p, const bool *sent, struct kernel_coun
     const struct plan_access *a = &p->n->save[i];
     double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, mma_has(p, p->k.save[i].value), false);
     double run = elem * count_run(p->n, a);
-    c->cache += c->items * elem * all;
+    c->cache += ended(p, c) * elem * all;
     if (sent && sent[i])
       c->shared += 2 * elem * all, c->lanes += all / 4;
     else
-      c->lanes += 3 * all / 2, c->lines += c->items * elem * all / fmin(run, QUAD * elem);
+      c->lanes += 3 * all / 2, c->lines += ended(p, c) * elem * all / fmin(run, QUAD * elem);
   }
 }
 
@@ -188,7 +191,7 @@ void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts 
 {
   *c = (struct kernel_counts){.kind = p->wg ? COUNT_WGMMA : COUNT_MMA, .blocks = (double)mma_blocks(p), .threads = p->threads, .cluster = 1};
   if (p->tail) c->tail = tail_cost(p->tail), c->cluster = p->tail->way == TAIL_CLUSTER ? (double)p->tail->parts : 1;
-  if (p->parts) c->tail = mma_parts_cost(p);
+  if (p->parts && !p->wg) c->tail = mma_parts_cost(p);
   c->items = c->blocks, c->room = room(p), c->registers = (double)p->registers;
   count_tensors(p->job, c);
   loads(p, c), saves(p, sent, c), products(p, c), parts(p, c), arithmetic(p, c), combining(p, c);

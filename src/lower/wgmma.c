@@ -83,7 +83,7 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
     const char *stages = chunks == 1 ? arena_printf(k->mem, "[%d]", copies) : arena_printf(k->mem, "[%d : %lld]", copies, rows * chunk * chunks);
     text_line(k->t, "%%s%d:%s.%s.%s.SH.swizzle(%d, 3, 3)", t->tensor, stages, shape, tile_dtype(p->type), t->swizzle[0]);
   }
-  wgmma_store_declare(k, w), wgmma_vector_declare(k, w), wgmma_queue_declare(k);
+  wgmma_store_declare(k, w), wgmma_vector_declare(k, w), wgmma_queue_declare(k), wgmma_split_declare(k, w);
   if (p->tail) tail_rooms(p->tail, k->t, k->global);
   if (w->any_fixed) text_line(k->t, "%%ready:[%d].mbar.SH", wgmma_copies(w));
   if (w->any_fixed && w->walks) text_line(k->t, "%%done:[2].mbar.SH");
@@ -104,6 +104,7 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
     wgmma_pair_meet(k);
   else
     text_line(k->t, "Sync<barrier>#t()");
+  wgmma_split_begin(k, w);
 }
 
 void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it, const char *barrier)
@@ -238,7 +239,9 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   mma_declare_accumulators(k);
   loop(k, w);
   k->section = MMA_POST;
+  const int indent = k->t->indent;
   mma_finish_accumulators(k);
+  wgmma_split_join(k, w);
   mma_section(k, MMA_POST);
   if (w->any_fixed && w->walks) text_line(k->t, "if (@i == 0) {\nSync<mbar.arrive>(%%done[%s])", w->p.wg_copy);
   for (int i = 0; i < p->n->nsave; i++) {
@@ -249,6 +252,7 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   }
   items_close(k, w);
   wgmma_store_finish(k, w);
+  if (w->split) text_until(k->t, indent);
   if (p->tail) tail_emit(p->tail, k->t, k->global, 128 * w->groups);
 }
 
@@ -277,7 +281,8 @@ static void groups(struct mma_kernel *k, const struct wg_plan *w)
     text_line(t, "@first = #grid.indices()");
   bool backwards = k->p->hides && k->p->backwards;
   if (w->pair_axis >= 0) text_line(t, "@half = @first %% 2");
-  if (!w->walks && !k->p->tail) wgmma_item(k, w, backwards ? arena_printf(k->mem, "(%lld - @first)", (long long)w->items - 1) : "@first");
+  const char *item = w->split ? wgmma_split_bounds(k, w) : backwards ? arena_printf(k->mem, "(%lld - @first)", (long long)w->items - 1) : "@first";
+  if (!w->walks && !k->p->tail) wgmma_item(k, w, item);
   text_line(t, "@tid = #t.indices()\n#me = #t.scalar()");
   text_line(t, "#groups:[%d].[128].thread = #t.tile([128])\n@g, @i = #groups.indices()\n#group:[128].thread = #groups[@g]", w->groups + 1);
   if (w->wide == 1)
@@ -297,6 +302,7 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
   text_open(k->t, "if (@g == %d) {", w->groups);
   producer(k, w);
   if (k->p->tail) tail_accompany(k->p->tail, k->t);
+  wgmma_split_accompany(k, w);
   text_close(k->t);
   text_open(k->t, "if (@g < %d) {", w->groups);
   consumers(k, w);
@@ -322,6 +328,7 @@ static void emit(const void *plan, struct text t, struct lower_out *out)
   text_kernel(&t, j->name, NULL, j->gpu, CAN_WGMMA);
   arguments(&k, w, &a);
   if (w->pair_axis >= 0) text_line(&t, "cluster 2");
+  if (w->split) text_line(&t, "cluster %d", w->split);
   mma_head(&w->p, &t, w->blocks, &a.reads, &a.writes);
   body(&k, w);
   text_until(&t, 0);
@@ -331,7 +338,7 @@ const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
     .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
-    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step", "pair", "wide", "brought", "cols"},
+    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step", "pair", "wide", "brought", "cols", "split"},
     .named = WG_COLS,
     .rules = MMA_RULES,
     .tails = true,

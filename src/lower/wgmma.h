@@ -9,6 +9,8 @@
 //   wgmma_cost.c     counts work for the cost model
 //   wgmma_order.c    the order of blocks
 //   wgmma_pair.c     pairs of blocks that share tiles
+//   wgmma_split.c    clusters of blocks that share the sum of an item: the plan
+//   wgmma_join.c     the same: the text
 //   wgmma_ahead.c    prefetches of data that the end of an item reads
 //   wgmma_choice.c   settings of the knobs
 //   wgmma_product.c  products, and the ring that they read
@@ -57,12 +59,14 @@ enum wg_knob {
   WG_PAIR,
   WG_WIDE,
   WG_BROUGHT,
-  WG_COLS
-};                                                    // WG_LAST: which way a tail is done
-enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS };    // of products: none; two across iterations; by warpgroups in turns
-enum { WG_MOST = 4, WG_SHARE = 4, WG_COLUMNS = 256 }; // warpgroups; of exponentials, one out of so many by a polynomial; columns of a product
-struct wg_store {                                     // of a saver
-  bool sent;                                          // by TMA, where the plan has places
+  WG_COLS,
+  WG_SPLIT
+};                                                 // WG_LAST: which way a tail is done
+enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS }; // of products: none; two across iterations; by warpgroups in turns
+// warpgroups; of exponentials, one out of so many by a polynomial; columns of a product; blocks that share an item
+enum { WG_MOST = 4, WG_SHARE = 4, WG_COLUMNS = 256, WG_SPLIT_MOST = 4 };
+struct wg_store { // of a saver
+  bool sent;      // by TMA, where the plan has places
   struct box box; // all of it; along each dimension boxes of `piece` make up 64 rows, `pieces` of them within the tile
   int64_t piece[BOX_DIMS], pieces[BOX_DIMS], below[BOX_DIMS]; // below: pieces of faster dimensions
 };
@@ -82,6 +86,8 @@ struct wg_plan {
   bool turns;                               // warpgroups begin products in turns
   int pair_axis;                            // along which two blocks are a pair that shares tiles; -1: none
   bool shared[MMA_TILES];                   // by tile: each block of a pair brings one half
+  int split;                                // blocks of a cluster that share an item's iterations; 0: one block has all
+  int slices;                               // of columns, of which each of these blocks finishes one; 1: each finishes some warpgroups
   int rings;                                // 2: tiles of the second product have barriers of their own, behind those of the first
 };
 
@@ -132,6 +138,17 @@ bool wgmma_shares(const struct wg_plan *w, int tile);
 void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
                       const char *barrier);
 void wgmma_pair_meet(struct mma_kernel *k);
+// ---- wgmma_split.c ----
+bool wgmma_split_fit(struct wg_plan *w, int split);       // after all else is set
+int wgmma_own_groups(const struct wg_plan *w);            // warpgroups of which a block finishes some columns, at most
+bool wgmma_is_sliced(const struct mma_plan *p, int cols); // whether accumulators have these columns
+double wgmma_split_seconds(const struct wg_plan *w);      // until a block has the sums of the others
+// ---- wgmma_join.c ----
+const char *wgmma_split_bounds(struct mma_kernel *k, const struct wg_plan *w); // prints @rank, @from and @count; the number of the item
+void wgmma_split_declare(struct mma_kernel *k, const struct wg_plan *w);
+void wgmma_split_begin(struct mma_kernel *k, const struct wg_plan *w);
+void wgmma_split_join(struct mma_kernel *k, const struct wg_plan *w);      // after the loop: adds up; may open what only some warpgroups finish
+void wgmma_split_accompany(struct mma_kernel *k, const struct wg_plan *w); // of the warpgroup that copies tiles
 // ---- wgmma_choice.c ----
 int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char why[160]);
 // ---- wgmma_order.c ----

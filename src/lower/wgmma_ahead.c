@@ -31,11 +31,13 @@ static void fetch(struct mma_kernel *k, const struct wg_plan *w, int v, int cols
   const struct mma_plan *p = k->p;
   const struct plan_access *a = mma_access(p, v);
   int unit = FETCHED / dtype_bytes(p->job->store[a->tensor]);
-  long long each = p->cols[cols].size / line, lines = mma_block_rows(p) * each, threads = 128ll * w->groups;
+  long long each = p->cols[cols].size / line, lines = mma_block_rows(p) * each, threads = 128ll * w->groups * MAX(1, w->split);
   struct str at = {0};
   TEXT_ABOUT(k->t, p->n->block->tensors[a->tile].node + 1);
-  text_open(k->t, "for (f = 0; f < %lld; f += 1) {\n@fetched = f * %lld + @tid\nif (@fetched < %lld) {", (lines + threads - 1) / threads, threads,
-            lines);
+  const char *own = w->split ? arena_printf(k->mem, "@rank * %d + ", 128 * w->groups) : "";
+  text_open(k->t, "for (f = 0; f < %lld; f += 1) {\n@fetched = f * %lld + %s@tid\nif (@fetched < %lld) {", (lines + threads - 1) / threads, threads,
+            own, lines);
+  if (mma_clipped(p, cols)) text_open(k->t, "if (@fetched %% %lld * %lld < %s) {", each, (long long)line, mma_clip_count(p, 1));
   mma_row_names(k, arena_printf(k->mem, "@fetched / %lld", each));
   mma_walk_base(p, a, unit, "0", &at);
   mma_row_walk(p, a->stride, unit, &at);

@@ -105,6 +105,27 @@ static int add_pairs(struct wg_plan *w, struct wgmma_way y, int n, int most, str
   return n;
 }
 
+// Blocks of a cluster share an item where multiprocessors have less to do then: by waves of whole blocks, or of the shares of one.
+static bool pays(const struct wg_plan *w, int split)
+{
+  const int64_t processors = w->p.job->gpu->cores, items = graph_blocks(w->p.n->block);
+  const int64_t whole = (items + processors - 1) / processors, shares = (items * split + processors - 1) / processors;
+  return shares < whole * split;
+}
+
+// With the most stages that fit.
+static int add_splits(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out)
+{
+  char ignored[160] = "";
+  for (int split = 2; split <= WG_SPLIT_MOST; split *= 2)
+    for (int stages = 8, before = n; stages >= 2 && n == before && pays(w, split); stages--) {
+      struct knobs k = knobs_of(y, stages, 0);
+      k.v[WG_SPLIT] = split;
+      if (stages <= MAX(2, w->p.iterations / split)) n = add_stores(w, k, n, most, out, ignored);
+    }
+  return n;
+}
+
 static int add_groups(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out, char why[160])
 {
   const int64_t iterations = w->p.iterations;
@@ -117,7 +138,7 @@ static int add_groups(struct wg_plan *w, struct wgmma_way y, int n, int most, st
       bool many = (iterations > 1 && stages > iterations) || ((y.to.rows || y.to.step) && stages > 4 && stages % 2);
       if (!many || stages == 2) n = add_stores(w, knobs_of(y, stages, blocks), n, most, out, why);
     }
-  return iterations > 1 ? add_pairs(w, y, n, most, out) : n;
+  return iterations > 1 ? add_splits(w, y, add_pairs(w, y, n, most, out), most, out) : n;
 }
 
 // The least number of warpgroups that share columns, as the widest result needs; 0: one has them all.

@@ -10,7 +10,7 @@ static double boxed(const struct wg_plan *w)
   double rows = 0;
   for (int i = 0; i < w->p.ntiles; i++) {
     const struct mma_tile *t = &w->p.tile[i];
-    rows += (t->varying ? (double)w->p.iterations : 1) * (double)(t->rows * w->box[i].chunks);
+    rows += (t->varying ? (double)mma_parts_each(&w->p) : 1) * (double)(t->rows * w->box[i].chunks);
   }
   return rows;
 }
@@ -37,4 +37,5 @@ void wgmma_count(const struct wg_plan *w, struct kernel_counts *c)
   // Blocks of a pair wait for each other at both ends, about as long as a load takes. Less traffic from L2 is not counted, because L2 was not the
   // limit in the measured products.
   if (w->pair_axis >= 0) c->waits += c->blocks / c->items;
+  if (w->split) c->cluster = w->split, c->barriers += 2, c->tail = wgmma_split_seconds(w);
 }

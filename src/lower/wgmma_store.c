@@ -133,7 +133,9 @@ static const char *compute(struct mma_kernel *k, const struct mma_plan *whole, i
 // The number, among all pieces of columns, of this warpgroup's piece j.
 static const char *piece_of_columns(struct mma_kernel *k, const struct wg_plan *w, const struct wg_store *s)
 {
-  return w->wide == 1 ? "j" : arena_printf(k->mem, "%s * %lld + j", wgmma_part(k->p), (long long)s->box.chunks / w->wide);
+  const long long each = s->box.chunks / w->wide;
+  const char *in = w->slices > 1 ? arena_printf(k->mem, "@rank * %lld + j", each / w->slices) : "j";
+  return w->wide == 1 ? in : arena_printf(k->mem, "%s * %lld + %s", wgmma_part(k->p), each, in);
 }
 
 // The box of the piece with row number @rows.
@@ -150,7 +152,7 @@ static struct box piece_box(struct mma_kernel *k, const struct wg_plan *w, const
 }
 
 // The number of 64-row pieces that a warpgroup stores for each item.
-static int64_t pieces_of(const struct wg_plan *w, int save) { return w->p.mt * w->store[save].box.chunks / w->wide; }
+static int64_t pieces_of(const struct wg_plan *w, int save) { return w->p.mt * w->store[save].box.chunks / w->wide / w->slices; }
 
 // The place of a piece: they are used in turn, across items too.
 static const char *place(struct mma_kernel *k, const struct wg_plan *w, int save)
@@ -202,10 +204,10 @@ void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save)
   int value = p->k.save[save].value, cols = p->shape[value].cols;
   struct mma_known known = mma_remember(k);
   TEXT_SCOPE(k->t);
-  text_open(k->t, "each j:%lld", (long long)w->store[save].box.chunks / w->wide);
+  text_open(k->t, "each j:%lld", (long long)w->store[save].box.chunks / w->wide / w->slices);
   p->cols[cols].nt = (int)w->store_chunk / 8;
   const char *piece = piece_of_columns(k, w, &w->store[save]);
-  p->cols[cols].from = arena_printf(k->mem, w->wide == 1 ? "%s * %d" : "(%s) * %d", piece, p->cols[cols].nt);
+  p->cols[cols].from = arena_printf(k->mem, w->wide * w->slices == 1 ? "%s * %d" : "(%s) * %d", piece, p->cols[cols].nt);
   k->p = p, k->section = MMA_SENT;
   const char *from = compute(k, whole, value);
   send(k, w, save, from);

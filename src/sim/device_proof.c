@@ -125,10 +125,13 @@ static int alike(const struct choice *a, const struct choice *b)
 // A shorter loop has fewer iterations that blocks could share.
 static const struct choice *fewer_parts(struct arena *mem, const struct lower_job *j, const struct choice *want)
 {
-  struct choice *c = arena_copy(mem, want, sizeof *c);
-  int *parts = scheme_knob_at(c, "parts");
-  while (parts && --*parts > 1)
-    if (isfinite(scheme_cost(scheme_at(c->scheme), j, &c->k))) return c;
+  static const char *const knobs[] = {"parts", "split"};
+  for (size_t i = 0; i < COUNT(knobs); i++) {
+    struct choice *c = arena_copy(mem, want, sizeof *c);
+    int *parts = scheme_knob_at(c, knobs[i]);
+    while (parts && --*parts > 1)
+      if (isfinite(scheme_cost(scheme_at(c->scheme), j, &c->k))) return c;
+  }
   return NULL;
 }
 
@@ -253,7 +256,13 @@ static int run_special(struct proving *w, struct arena *mem, const struct device
   return status;
 }
 
-static struct shrink_steps steps_of(const struct choice *c) { return (struct shrink_steps){scheme_knob(c, "step"), scheme_knob(c, "cols")}; }
+// Only schemes that choose the step of a loop let blocks share its steps.
+static struct shrink_steps steps_of(const struct choice *c)
+{
+  struct choice copy = *c;
+  const bool by_steps = scheme_knob_at(&copy, "step");
+  return (struct shrink_steps){scheme_knob(c, "step"), scheme_knob(c, "cols"), by_steps ? scheme_knob(c, "split") : 0};
+}
 
 static int make_lone(struct proving *w, struct arena *mem, const struct lone *l, const struct graph *g, const struct choice *want,
                      struct lower_plan *p, const struct choice **chosen, struct device_program *d, struct err *e)

@@ -60,12 +60,16 @@ static int64_t tile_along(const struct graph *b, int axis)
   return 0;
 }
 
-// The least number of iterations, or blocks, with which a kernel that takes `step` elements at a time takes more than one step. Its last step is
-// partial if and only if it is partial at full size.
-static int64_t fewest_iterations(int64_t loop, int64_t tile, int64_t step)
+static bool even(int64_t elements, int64_t step, int64_t sharing) { return (elements + step - 1) / step % sharing == 0; }
+
+// The least number of iterations, or blocks, with which a kernel that takes `step` elements at a time takes more than one step, and as many as blocks
+// that share them. Its last step is partial, and shares differ, if and only if it is so at full size.
+static int64_t fewest_iterations(int64_t loop, int64_t tile, int64_t step, int64_t sharing)
 {
   for (int64_t n = 2; tile && n < loop; n++)
-    if (n * tile > step && (n * tile % step == 0) == (loop * tile % step == 0)) return n;
+    if (n * tile > step * (MAX(sharing, 2) - 1) && (n * tile % step == 0) == (loop * tile % step == 0) &&
+        (sharing < 2 || even(n * tile, step, sharing) == even(loop * tile, step, sharing)))
+      return n;
   return loop;
 }
 
@@ -84,12 +88,13 @@ static void keep_steps(struct system *s, const struct frame *f, struct shrink_st
 {
   for (int i = 0; i < f->g->nnodes; i++) {
     const struct frame *sub = f->sub[i];
-    for (int l = 0; sub && at_once.step && l < sub->g->nloop; l++)
-      if (sub->g->loop[l] > 1)
-        s->least[shrink_find(s, sub->axes + MAX_GRID + l)] = fewest_iterations(sub->g->loop[l], tile_along(sub->g, l), at_once.step);
+    for (int l = 0; sub && (at_once.step || at_once.sharing) && l < sub->g->nloop; l++) {
+      const int64_t tile = tile_along(sub->g, l), step = at_once.step ? at_once.step : tile;
+      if (sub->g->loop[l] > 1) s->least[shrink_find(s, sub->axes + MAX_GRID + l)] = fewest_iterations(sub->g->loop[l], tile, step, at_once.sharing);
+    }
     for (int x = 0; sub && at_once.cols && x < sub->g->ngrid; x++)
       if (sub->g->grid[x] > 1 && columns_along(sub->g, x))
-        s->least[shrink_find(s, sub->axes + x)] = fewest_iterations(sub->g->grid[x], columns_along(sub->g, x), at_once.cols);
+        s->least[shrink_find(s, sub->axes + x)] = fewest_iterations(sub->g->grid[x], columns_along(sub->g, x), at_once.cols, 0);
   }
 }
 

@@ -61,6 +61,7 @@ bool verify_filter(const struct graph *a, const struct graph *b, uint64_t seed);
 // more than one step. False: that is impossible.
 struct shrink_steps {
   int64_t step, cols; // elements of a loop step, and columns that are saved; 0: as in the block graph
+  int64_t sharing;    // blocks that share the steps of a loop; 0: one has all
 };
 bool verify_shrink_axes(struct arena *mem, const struct graph *g, struct shrink_steps at_once, struct graph **out);
 #endif
