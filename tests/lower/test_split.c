@@ -75,7 +75,7 @@ static void compiled_and_proven(void **state)
     assert_non_null(c);
     must(lower_make(&mem, &p, c, &d, &e), "a product", &e);
     compiles(&mem, &d);
-    if (device_prove(&mem, &p, c, -1, 1, NULL, &proof, &why, &e) != OK) fail_msg("%s%s", why, e.text);
+    if (device_prove(&mem, &p, c, -1, 1, 2, NULL, &proof, &why, &e) != OK) fail_msg("%s%s", why, e.text);
     assert_int_equal(proof.run, 1);
     assert_string_equal(proof.note, ""); // with these knobs
     arena_close(&mem);
