@@ -330,6 +330,8 @@ int64_t mma_anywhere_registers(const struct mma_plan *p, const struct mma_tile *
 bool mma_anywhere_late(const struct mma_plan *p, const struct mma_tile *t);                          // in the loop, it is stored after products
 void mma_anywhere_declare(struct mma_kernel *k);                                                     // before the loop: registers of late tiles
 void mma_anywhere_copy(struct mma_kernel *k, const struct mma_tile *t, const struct mma_copy *c);
+int64_t mma_copy_rounds(const struct mma_plan *p, const struct mma_tile *t);  // mma_load.c: pieces that a thread copies
+int64_t mma_copy_batches(const struct mma_plan *p, const struct mma_tile *t); // its batches, which wait one after another; 0: it is asynchronous
 void mma_store_late(struct mma_kernel *k, const char *stage, const char *it); // mma_load.c: the stores of late tiles
 void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *value);
 void mma_load_declare(struct mma_kernel *k);

@@ -8,7 +8,9 @@
 // these products.
 #include "lower/mma.h"
 
-enum { PIECES = 8, LOOP_PIECES = 4 }; // pieces of a thread in flight; the same in a loop, beside accumulators
+// PIECES, LOOP_PIECES: pieces of a thread in flight; the same in a loop, beside accumulators. LEAST: elements of a row, so that a piece takes fewer
+// instructions than its elements one by one
+enum { PIECES = 10, LOOP_PIECES = 4, LEAST = 5 };
 
 static int64_t whole_vectors(const struct mma_plan *p, const struct plan_access *a) { return norm_elements(p->n, a->tensor) / MMA_PIECE; }
 
@@ -26,23 +28,21 @@ bool mma_anywhere(const struct mma_plan *p, const struct mma_tile *t)
   const struct plan_access *a = &p->n->iter[t->iter];
   const struct norm *n = p->n;
   const uint32_t shorter = (n->ragged.all ? 1u << n->ragged.letter : 0) | (n->clipped.all ? 1u << n->clipped.letter : 0);
-  return t->width == 1 && t->own_cols >= MMA_PIECE && !(mma_list_has(&t->in) & shorter) && whole_vectors(p, a) && contiguous(p, t, a);
+  return t->width == 1 && t->own_cols >= LEAST && !(mma_list_has(&t->in) & shorter) && whole_vectors(p, a) && contiguous(p, t, a);
 }
 
 int64_t mma_row_pieces(const struct mma_tile *t) { return (t->own_cols + mma_piece(t) - 1) / mma_piece(t); }
 
-static int64_t rounds(const struct mma_plan *p, const struct mma_tile *t) { return (t->own_rows * mma_row_pieces(t) + p->threads - 1) / p->threads; }
-
 int64_t mma_anywhere_batches(const struct mma_plan *p, const struct mma_tile *t)
 {
   const int64_t most = p->iterations > 1 ? LOOP_PIECES : PIECES;
-  return (rounds(p, t) + most - 1) / most;
+  return (mma_copy_rounds(p, t) + most - 1) / most;
 }
 
 static int64_t pieces_of_batch(const struct mma_plan *p, const struct mma_tile *t)
 {
   const int64_t batches = mma_anywhere_batches(p, t);
-  return (rounds(p, t) + batches - 1) / batches;
+  return (mma_copy_rounds(p, t) + batches - 1) / batches;
 }
 
 int64_t mma_anywhere_registers(const struct mma_plan *p, const struct mma_tile *t)

@@ -24,19 +24,31 @@ static double elements_of(const struct mma_plan *p, uint32_t has, bool loads)
   return (double)(rows * norm_extent(p->n, has & ~p->row_letters));
 }
 
-// Counts the copy of a tile whose rows begin anywhere, n times: two loads for each piece. Returns the portions in which it is loaded. Batches follow one
-// another, but all late tiles of an iteration are loaded together.
-static double anywhere(const struct mma_plan *p, const struct mma_tile *t, double n, double run, struct kernel_counts *c)
+// Counts the copy of a tile whose rows begin anywhere, n times: two loads for each piece.
+static void anywhere(const struct mma_tile *t, double n, double run, struct kernel_counts *c)
 {
   const double pieces = n * (double)(t->own_rows * mma_row_pieces(t));
   c->lanes += ANYWHERE * pieces, c->lines += c->items * pieces * 2 * ATOM / fmin(run, 32 * ATOM);
-  return mma_anywhere_late(p, t) ? 0 : n * (double)mma_anywhere_batches(p, t);
+}
+
+// The portions in which tiles are loaded through registers: batches follow one another, but all late tiles of an iteration are loaded together.
+static double portions(const struct mma_plan *p)
+{
+  double all = 0, late = 0;
+  for (int i = 0; i < p->ntiles && !p->wg; i++) {
+    const struct mma_tile *t = &p->tile[i];
+    if (mma_anywhere_late(p, t))
+      late = iterations(p);
+    else
+      all += times(p, t->varying) * (double)mma_copy_batches(p, t);
+  }
+  return fmax(all, late);
 }
 
 // Counts loads. Tiles are copied to shared memory. Values that only elementwise operators read are loaded into fragments, two elements at a time.
 static void loads(const struct mma_plan *p, struct kernel_counts *c)
 {
-  double ring = 0, fixed = 0, soon = 0, portions = 0;
+  double ring = 0, fixed = 0, soon = 0;
   for (int v = 0; v < p->k.nvalues; v++) {
     if (!mma_loads(p, v) || !p->k.v[v].live || p->k.v[v].at.index) continue;
     const struct plan_access *a = mma_access(p, v);
@@ -49,7 +61,7 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
     if (tile) c->shared += n * bytes;
     if (tile && p->tile[p->tile_of[v]].lanes) c->shared += n * bytes, c->lanes += n * all;
     if (tile && !p->wg && p->tile[p->tile_of[v]].anywhere)
-      portions += anywhere(p, &p->tile[p->tile_of[v]], n, run, c);
+      anywhere(&p->tile[p->tile_of[v]], n, run, c);
     else if (!tile || !p->wg)
       c->lanes += n * bytes / copy * 2, c->lines += c->items * n * bytes / fmin(run, tile ? 32 * fmin(copy, ATOM) : QUAD * elem);
     if (!tile && varying && p->iterations > 1 && !mma_read_in(p, v, 1u << MMA_SIDE)) c->loop_waits = n;
@@ -61,9 +73,7 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
   c->soon = soon;
   c->flight = p->iterations > 1 ? fixed + ring * fmin(stages, iterations(p)) : fixed;
   if (p->queued) c->flight *= fmin(1, (double)p->stages / p->queued);
-  for (int i = 0; i < p->ntiles && !p->wg; i++)
-    if (mma_anywhere_late(p, &p->tile[i])) portions = fmax(portions, iterations(p));
-  if (portions > 0) c->flight = fmin(c->flight, c->loaded / portions);
+  if (portions(p) > 0) c->flight = fmin(c->flight, c->loaded / portions(p));
   if (p->iterations > 1) c->steps = iterations(p);
 }
 

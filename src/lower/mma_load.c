@@ -53,16 +53,26 @@ static const char *within(const struct mma_plan *p, const struct lower_space *l,
   return ragged ? mma_ragged_index(p, at, unit, it) : at;
 }
 
+int64_t mma_copy_rounds(const struct mma_plan *p, const struct mma_tile *t)
+{
+  return (t->own_rows * mma_row_pieces(t) + p->threads - 1) / p->threads;
+}
+
+int64_t mma_copy_batches(const struct mma_plan *p, const struct mma_tile *t)
+{
+  if (t->anywhere) return mma_anywhere_batches(p, t);
+  return t->width * dtype_bytes(p->type) >= 4 ? 0 : (mma_copy_rounds(p, t) + MOST_ELEMENTS - 1) / MOST_ELEMENTS;
+}
+
 // Copies a tile to its stage; with `stage` NULL, prefetches it to the L2 cache.
 static void copy_part(struct mma_kernel *k, const struct mma_tile *t, const char *stage, const char *it, enum mma_copy_part part)
 {
   const struct mma_plan *p = k->p;
   const struct plan_access *a = &p->n->iter[t->iter];
   int w = t->width;
-  int64_t row = mma_row_pieces(t), pieces = t->own_rows * row, rounds = (pieces + p->threads - 1) / p->threads;
-  bool async = w * dtype_bytes(p->type) >= 4;
-  int64_t batches = async ? 1 : (rounds + MOST_ELEMENTS - 1) / MOST_ELEMENTS, each = batches > 1 ? MOST_ELEMENTS : rounds;
-  if (t->anywhere) batches = 1, each = rounds;
+  int64_t row = mma_row_pieces(t), pieces = t->own_rows * row, rounds = mma_copy_rounds(p, t);
+  int64_t batches = t->anywhere ? 1 : MAX(1, mma_copy_batches(p, t)), each = batches > 1 ? MOST_ELEMENTS : rounds;
+  bool async = !mma_copy_batches(p, t);
   const char *j = t->anywhere && stage ? "@turn" : batches > 1 ? "@j" : "j", *begins;
   struct str at = {0};
   char outer[64], inner[64];
