@@ -94,8 +94,17 @@ static const char *element(struct cprint *c, const struct cp_piece *q, int o, ex
   return arena_printf(c->w.mem, "(%s ? %s : 0)", cp_value(c, q->inside[o], L_EITHER), text);
 }
 
+// Element v of two vectors one after the other, from number n on.
+static const char *shifted(struct cprint *c, const struct cp_piece *q, ex v)
+{
+  ex at = ex_add(cp_pool(c), q->a->arg, v), second = ex_sub(cp_pool(c), at, EX_C(q->width));
+  return arena_printf(c->w.mem, "(%s ? %s : %s)", cp_value(c, ex_lt(cp_pool(c), at, EX_C(q->width)), L_EITHER), element(c, q, 1, at),
+                      element(c, q, 2, second));
+}
+
 static const char *result(struct cprint *c, const struct cp_piece *q, ex v)
 {
+  if (q->a->row->sem == SEM_SHIFT) return shifted(c, q, v);
   const struct tile_atom *a = q->a;
   const char *x[TILE_OPERANDS];
   enum tile_type t[TILE_OPERANDS];

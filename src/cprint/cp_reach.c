@@ -4,6 +4,7 @@
 
 static const struct how hows[] = {
     [SEM_MOVE] = {.known = true},
+    [SEM_SHIFT] = {.known = true},
     [SEM_CP_ASYNC] = {.known = true},
     [SEM_FMA] = {.known = true},
     [SEM_UNARY] = {.known = true},
@@ -111,7 +112,7 @@ static bool plain(struct cprint *c, ex x) { return cp_varies(c, x) <= V_WARP; }
 bool cp_vector(struct cprint *c, const struct tile_atom *a)
 {
   enum sem sem = a->row->sem;
-  if (sem == SEM_CP_ASYNC || sem == SEM_RED || sem == SEM_ATOM || sem == SEM_FENCE_GPU) return false;
+  if (sem == SEM_SHIFT || sem == SEM_CP_ASYNC || sem == SEM_RED || sem == SEM_ATOM || sem == SEM_FENCE_GPU) return false;
   for (int i = 0; i < a->nout + a->nin; i++) {
     const struct tile_operand *o = &a->operand[i];
     if (c->w.k->buffers[o->buf].mem != MEM_RF || o->nguards || !plain(c, o->offset)) return false;

@@ -30,6 +30,16 @@ template <class T, int N> MICA void mica_hold(T (&x)[N])
 #pragma unroll
   for (int i = 0; i < N; i += 4 / sizeof(T)) asm volatile("" : "+r"(mica_as<u32>(x[i])) : : "memory");
 }
+// Eight elements of 2 bytes from number n on, 0 <= n <= 8, of two vectors one after the other. Whole words are selected first, then halves are
+// shifted out.
+MICA uint4 mica_shift(uint4 a, uint4 b, int n)
+{
+  if (n & 8) a = b;
+  if (n & 4) a = uint4{a.z, a.w, b.x, b.y}, b = uint4{b.z, b.w, 0, 0};
+  if (n & 2) a = uint4{a.y, a.z, a.w, b.x}, b.x = b.y;
+  const u32 by = (n & 1) * 16;
+  return uint4{__funnelshift_r(a.x, a.y, by), __funnelshift_r(a.y, a.z, by), __funnelshift_r(a.z, a.w, by), __funnelshift_r(a.w, b.x, by)};
+}
 MICA u32 mica_shared(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 MICA u64 mica_matrix(u32 a, u32 units, u64 rest) { return rest >> 32 << 32 | (u32)((u32)rest + ((a & 0x3ffff) >> 4) + units); }
 MICA u32 mica_peer(u32 a, u32 rank) { u32 r; asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank)); return r; }

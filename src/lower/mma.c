@@ -91,17 +91,25 @@ static void ring(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
   const char *n = mma_iterations(k);
+  bool late = false;
+  for (int i = 0; i < p->ntiles; i++) late |= mma_anywhere_late(p, &p->tile[i]);
+  mma_anywhere_declare(k);
   text_open(k->t, "for (it = 0; it < %s; it += 1) {", n);
   k->section = MMA_LOOP;
   mma_wait(k, p->stages - 2);
   text_line(k->t, "@ahead = it + %d\n@next = @ahead %% %d\n@stage = it %% %d", p->stages - 1, p->stages, p->stages);
   text_open(k->t, "if (@ahead < %s) {", n);
-  mma_load(k, true, "@next", mma_iteration(k->p, "@ahead"));
+  k->ring = true, mma_load(k, true, "@next", mma_iteration(k->p, "@ahead")), k->ring = false;
   text_close(k->t);
   commit(k);
   fetch(k);
   mma_sides(k, true);
   mma_section(k, MMA_LOOP);
+  if (late) {
+    TEXT_SCOPE(k->t);
+    text_open(k->t, "if (@ahead < %s) {", n);
+    mma_store_late(k, "@next", mma_iteration(k->p, "@ahead"));
+  }
   text_close(k->t);
 }
 

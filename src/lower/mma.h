@@ -23,6 +23,7 @@
 //   mma_fit.c      the plan for given knobs: tiles of a warp, registers, shared memory; the cost
 //   mma_live.c     registers                          mma_walk.c     addresses as text
 //   mma_load.c     copies into shared memory          mma_product.c  operands, products
+//   mma_anywhere.c copies of rows that begin anywhere
 //   mma_value.c    fragments from device memory       mma_compute.c  elementwise operators, reductions, accumulators
 //   mma_combine.c  adds parts of warps                mma_cost.c     counts work for the cost model
 //   mma_side.c     computed right operands            mma_hidden.c   masked iterations
@@ -41,6 +42,7 @@ enum {
   MMA_RULES = KERN_BIT(RSQRT) | KERN_BIT(RECIPROCAL) | KERN_BIT(LIMIT) | KERN_BIT(EXP2) | KERN_BIT(DIFFERENCE) | KERN_BIT(CONSTANTS) |
               KERN_BIT(SCALED) | KERN_BIT(SUMS) | KERN_BIT(WEIGHTS) | KERN_BIT(SELECT)
 };
+enum { MMA_PIECE = 8 }; // elements of a piece of a row that begins anywhere
 enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 24 };
 enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD, MMA_HOLD, MMA_PARTS }; // MMA_LAST: way of a tail
 enum { MMA_MOST_AHEAD = 8, MMA_MOST_PARTS = 64 }; // iterations that may be prefetched; blocks that share a loop
@@ -66,6 +68,7 @@ struct mma_tile {
   int64_t stride;                      // elements between rows
   int swizzle[3];                      // 0 bits: none
   int width;                           // elements copied at once
+  bool anywhere;                       // rows begin at any element, and are copied in pieces through registers (mma_anywhere.c)
   bool varying;                        // it has a pipeline stage for each iteration
   bool turned;                         // a left operand with contiguous rows
   bool cut;                            // a left operand of which a block has `cut` rows
@@ -277,6 +280,7 @@ struct mma_kernel {
   const char **left;      // for each value: the same, rounded to a left operand
   enum mma_section section;
   int committed, arrived; // copy groups so far, and how many were waited for, without a pipeline (mma_arrive)
+  bool ring;              // copies are those of the loop: late tiles are only loaded (mma_anywhere.c)
   uint32_t parts;         // letters that @p counts while an iterator is loaded in parts
 };
 // ---- mma.c ----
@@ -312,6 +316,23 @@ const char *mma_cols_index(const struct mma_plan *p, int cols, int unit);       
 struct mma_shape mma_wanted(const struct mma_plan *p, int value, int i);                       // the shape in which it reads its operand i
 
 void mma_zero(struct mma_kernel *k);
+// ---- mma_anywhere.c ----
+enum mma_copy_part { MMA_COPY_ALL, MMA_COPY_LOADS, MMA_COPY_STORES };
+struct mma_copy { // text of a copy: the row among all rows, the address in device memory, row and piece of the tile, the stage
+  const char *row, *at, *outer, *inner, *stage;
+  enum mma_copy_part part;
+};
+bool mma_anywhere(const struct mma_plan *p, const struct mma_tile *t);                               // whether it is copied so
+static inline int mma_piece(const struct mma_tile *t) { return t->anywhere ? MMA_PIECE : t->width; } // elements of a piece
+int64_t mma_row_pieces(const struct mma_tile *t);                                                    // the last one may have fewer elements
+int64_t mma_anywhere_batches(const struct mma_plan *p, const struct mma_tile *t);                    // loads of a batch are in flight together
+int64_t mma_anywhere_registers(const struct mma_plan *p, const struct mma_tile *t);                  // of a thread, for a batch
+bool mma_anywhere_late(const struct mma_plan *p, const struct mma_tile *t);                          // in the loop, it is stored after products
+void mma_anywhere_declare(struct mma_kernel *k);                                                     // before the loop: registers of late tiles
+void mma_anywhere_copy(struct mma_kernel *k, const struct mma_tile *t, const struct mma_copy *c);
+int64_t mma_copy_rounds(const struct mma_plan *p, const struct mma_tile *t);  // mma_load.c: pieces that a thread copies
+int64_t mma_copy_batches(const struct mma_plan *p, const struct mma_tile *t); // its batches, which wait one after another; 0: it is asynchronous
+void mma_store_late(struct mma_kernel *k, const char *stage, const char *it); // mma_load.c: the stores of late tiles
 void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *value);
 void mma_load_declare(struct mma_kernel *k);
 void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char *it);

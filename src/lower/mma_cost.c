@@ -4,9 +4,10 @@
 
 #include <math.h>
 
-enum { ATOM = 16, UNROLLED = 16, FEW = 4, QUAD = 8, POLY = 10 };
+enum { ATOM = 16, UNROLLED = 16, FEW = 4, QUAD = 8, POLY = 10, ANYWHERE = 6 };
 // ATOM: most bytes of a thread's copy; UNROLLED, FEW: loads in flight; QUAD: columns of a quad of lanes; POLY: instructions of an exponential by
-// multiplications.
+// multiplications; ANYWHERE: of a piece of a row that begins anywhere. Compiled, it takes 45 instructions, and a piece of 16 bytes by cp.async, which
+// counts as 2, takes 15 with its address.
 
 static double iterations(const struct mma_plan *p) { return (double)mma_parts_each(p) * (p->hides ? p->share : 1); }
 
@@ -26,6 +27,27 @@ static double elements_of(const struct mma_plan *p, uint32_t has, bool loads)
   return (double)(rows * norm_extent(p->n, has & ~p->row_letters));
 }
 
+// Counts the copy of a tile whose rows begin anywhere, n times: two loads for each piece.
+static void anywhere(const struct mma_tile *t, double n, double run, struct kernel_counts *c)
+{
+  const double pieces = n * (double)(t->own_rows * mma_row_pieces(t));
+  c->lanes += ANYWHERE * pieces, c->lines += c->items * pieces * 2 * ATOM / fmin(run, 32 * ATOM);
+}
+
+// The portions in which tiles are loaded through registers: batches follow one another, but all late tiles of an iteration are loaded together.
+static double portions(const struct mma_plan *p)
+{
+  double all = 0, late = 0;
+  for (int i = 0; i < p->ntiles && !p->wg; i++) {
+    const struct mma_tile *t = &p->tile[i];
+    if (mma_anywhere_late(p, t))
+      late = iterations(p);
+    else
+      all += times(p, t->varying) * (double)mma_copy_batches(p, t);
+  }
+  return fmax(all, late);
+}
+
 // Counts loads. Tiles are copied to shared memory. Values that only elementwise operators read are loaded into fragments, two elements at a time.
 static void loads(const struct mma_plan *p, struct kernel_counts *c)
 {
@@ -41,7 +63,10 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
     c->cache += items * n * bytes * more;
     if (tile) c->shared += n * bytes;
     if (tile && p->tile[p->tile_of[v]].lanes) c->shared += n * bytes, c->lanes += n * all;
-    if (!tile || !p->wg) c->lanes += n * bytes / copy * 2, c->lines += items * n * bytes / fmin(run, tile ? 32 * fmin(copy, ATOM) : QUAD * elem);
+    if (tile && !p->wg && p->tile[p->tile_of[v]].anywhere)
+      anywhere(&p->tile[p->tile_of[v]], n, run, c);
+    else if (!tile || !p->wg)
+      c->lanes += n * bytes / copy * 2, c->lines += items * n * bytes / fmin(run, tile ? 32 * fmin(copy, ATOM) : QUAD * elem);
     if (!tile && varying && p->iterations > 1 && !mma_read_in(p, v, 1u << MMA_SIDE)) c->loop_waits = n;
     if (tile && p->ahead) soon += varying ? bytes * p->ahead : bytes;
     *(varying && p->iterations > 1 ? &ring : &fixed) += bytes;
@@ -51,6 +76,7 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
   c->soon = soon;
   c->flight = p->iterations > 1 ? fixed + ring * fmin(stages, iterations(p)) : fixed;
   if (p->queued) c->flight *= fmin(1, (double)p->stages / p->queued);
+  if (portions(p) > 0) c->flight = fmin(c->flight, c->loaded / portions(p));
   if (p->iterations > 1) c->steps = iterations(p);
 }
 

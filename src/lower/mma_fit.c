@@ -1,6 +1,8 @@
 // The plan for given knobs: the number of tiles of a warp, what warps share, and whether registers and shared memory suffice.
 #include "lower/mma.h"
 
+enum { COPY_REGISTERS = 40 }; // addresses and other registers beside those of a copy
+
 // ---- columns among warps ----
 
 // Each warp has either a part of a product's sum or a part of its columns.
@@ -110,6 +112,18 @@ static int64_t estimate(const struct mma_plan *p)
   return lasting + most + 40;
 }
 
+// Registers of copies of rows that begin anywhere: those of late tiles live beside the loop's products, others at most beside accumulators.
+static int64_t copies(const struct mma_plan *p, bool late)
+{
+  int64_t all = 0;
+  for (int i = 0; i < p->ntiles && !p->wg; i++) {
+    const int64_t here = mma_anywhere_registers(p, &p->tile[i]);
+    if (late && mma_anywhere_late(p, &p->tile[i])) all += here;
+    if (!late) all = MAX(all, here);
+  }
+  return all;
+}
+
 // Shared memory through which parts of sums and maxima pass.
 static int64_t combined(const struct mma_plan *p)
 {
@@ -202,7 +216,8 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k)
   p->shared += combined(p);
   mma_side_fit(p);
   if (!mma_tail_fit(p, k->v[MMA_LAST], p->wg ? 0 : p->threads) || !mma_parts_fit(p, k->v[MMA_PARTS])) return false;
-  p->registers = MAX(p->wg ? mma_live(p) + 24 : MIN(estimate(p), mma_live(p) + 32), p->registers);
+  p->registers = MAX(p->wg ? mma_live(p) + 24 : MIN(estimate(p), mma_live(p) + 32) + copies(p, true), p->registers);
+  p->registers = MAX(p->registers, copies(p, false) + COPY_REGISTERS);
   if (p->shared > p->job->gpu->scratch) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > 255 || p->registers * p->threads > p->job->gpu->registers)
     return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);

@@ -1,5 +1,5 @@
-// Copies tiles of operands into shared memory, in the order of device memory. A copy is asynchronous if at least 4 bytes are contiguous, otherwise
-// element by element. Varying tiles have a pipeline stage for each iteration in flight.
+// Copies tiles of operands into shared memory, in the order of device memory. A copy is asynchronous if at least 4 bytes are contiguous and aligned.
+// Otherwise rows go through registers (mma_anywhere.c), or short ones element by element. Varying tiles have a pipeline stage for each iteration in flight.
 #include "lower/mma.h"
 
 enum { MOST_ELEMENTS = 64 }; // element copies of a thread that are in flight
@@ -42,7 +42,7 @@ static void piece(const char *j, int threads, long long row, char outer[64], cha
 // The pieces of a row that begin a line of memory, approximately, so that each line is prefetched once.
 static const char *line_begins(const struct mma_plan *p, const struct mma_tile *t, const char *inner)
 {
-  long long per_line = MAX(1, 128 / (t->width * (long long)dtype_bytes(p->type))), row = t->own_cols / t->width;
+  long long per_line = MAX(1, 128 / (mma_piece(t) * (long long)dtype_bytes(p->type))), row = mma_row_pieces(t);
   return MIN(per_line, row) > 1 ? arena_printf(p->job->mem, "(%s) %% %lld == 0", inner, MIN(per_line, row)) : NULL;
 }
 
@@ -53,23 +53,43 @@ static const char *within(const struct mma_plan *p, const struct lower_space *l,
   return ragged ? mma_ragged_index(p, at, unit, it) : at;
 }
 
+int64_t mma_copy_rounds(const struct mma_plan *p, const struct mma_tile *t)
+{
+  return (t->own_rows * mma_row_pieces(t) + p->threads - 1) / p->threads;
+}
+
+int64_t mma_copy_batches(const struct mma_plan *p, const struct mma_tile *t)
+{
+  if (t->anywhere) return mma_anywhere_batches(p, t);
+  return t->width * dtype_bytes(p->type) >= 4 ? 0 : (mma_copy_rounds(p, t) + MOST_ELEMENTS - 1) / MOST_ELEMENTS;
+}
+
 // Copies a tile to its stage; with `stage` NULL, prefetches it to the L2 cache.
-static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *stage, const char *it)
+static void copy_part(struct mma_kernel *k, const struct mma_tile *t, const char *stage, const char *it, enum mma_copy_part part)
 {
   const struct mma_plan *p = k->p;
   const struct plan_access *a = &p->n->iter[t->iter];
   int w = t->width;
-  int64_t row = t->own_cols / w, pieces = t->own_rows * row, rounds = (pieces + p->threads - 1) / p->threads;
-  bool async = w * dtype_bytes(p->type) >= 4;
-  int64_t batches = async ? 1 : (rounds + MOST_ELEMENTS - 1) / MOST_ELEMENTS, each = batches > 1 ? MOST_ELEMENTS : rounds;
-  const char *j = batches > 1 ? "@j" : "j", *begins;
+  int64_t row = mma_row_pieces(t), pieces = t->own_rows * row, rounds = mma_copy_rounds(p, t);
+  int64_t batches = t->anywhere ? 1 : MAX(1, mma_copy_batches(p, t)), each = batches > 1 ? MOST_ELEMENTS : rounds;
+  bool async = !mma_copy_batches(p, t);
+  const char *j = t->anywhere && stage ? "@turn" : batches > 1 ? "@j" : "j", *begins;
   struct str at = {0};
   char outer[64], inner[64];
   TEXT_ABOUT(k->t, p->n->block->tensors[a->tile].node + 1);
   piece(j, p->threads, row, outer, inner);
   mma_walk_base(p, a, w, it, &at);
   mma_walk_list(p, &t->out, a->stride, w, 1, t->cut ? "@row" : within(p, &t->out, outer, 1, it), &at);
-  mma_walk_list(p, &t->in, a->stride, w, w, within(p, &t->in, inner, w, it), &at);
+  if (t->anywhere)
+    str_add(&at, " + (%s) * %d", inner, MMA_PIECE);
+  else
+    mma_walk_list(p, &t->in, a->stride, w, w, within(p, &t->in, inner, w, it), &at);
+  const char *among = t->cut ? mma_cut_row(p, arena_printf(k->mem, "(%s)", outer), true) : "";
+  const char *place = !stage ? "" : t->varying ? stage : mma_stage(p, t);
+  if (t->anywhere && stage) {
+    mma_anywhere_copy(k, t, &(struct mma_copy){among, str_keep(k->mem, &at), mma_tile_row(p, t, outer), inner, place, part});
+    return;
+  }
   begins = stage ? NULL : line_begins(p, t, inner);
   text_fill(k->t,
             "?batched for (i = 0; i < $batches; i += 1) rolled {\n"
@@ -84,12 +104,19 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
             "  %$memory.tile([$w])[$at])",
             HOLES(NULL, INT(batched, batches > 1), INT(batches, batches), INT(each, each), STR(j, j), INT(threads, p->threads), INT(pieces, pieces),
                   INT(over, batches * each * p->threads > pieces), INT(cut, t->cut), INT(buffer, t->buffer), INT(w, w), STR(inner, inner),
-                  STR(row, t->cut ? mma_cut_row(p, arena_printf(k->mem, "(%s)", outer), true) : ""), STR(begins, begins ? begins : ""),
-                  STR(stage, !stage       ? ""
-                             : t->varying ? stage
-                                          : mma_stage(p, t)),
-                  STR(outer, mma_tile_row(p, t, outer)), STR(how, async ? "<cp.async>" : ""), STR(memory, k->global[a->tensor]),
-                  STR(at, str_keep(k->mem, &at))));
+                  STR(row, among), STR(begins, begins ? begins : ""), STR(stage, place), STR(outer, mma_tile_row(p, t, outer)),
+                  STR(how, async ? "<cp.async>" : ""), STR(memory, k->global[a->tensor]), STR(at, str_keep(k->mem, &at))));
+}
+
+static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *stage, const char *it)
+{
+  copy_part(k, t, stage, it, k->ring && mma_anywhere_late(k->p, t) ? MMA_COPY_LOADS : MMA_COPY_ALL);
+}
+
+void mma_store_late(struct mma_kernel *k, const char *stage, const char *it)
+{
+  for (int i = 0; i < k->p->ntiles; i++)
+    if (mma_anywhere_late(k->p, &k->p->tile[i])) copy_part(k, &k->p->tile[i], stage, it, MMA_COPY_STORES);
 }
 
 void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char *it)

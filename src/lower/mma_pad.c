@@ -37,7 +37,7 @@ const char *mma_tile_row(const struct mma_plan *p, const struct mma_tile *t, con
   return arena_printf(p->job->mem, "%s + (%s) / %lld * %lld", row, row, run, gap);
 }
 
-// Prints zeros to pieces of t->width elements of the tile, at this row and the column of piece @c.
+// Prints zeros to pieces of the tile, at this row and the column of piece @c.
 static void zeros(struct mma_kernel *k, const struct mma_tile *t, int64_t pieces, const char *row, const char *col)
 {
   const struct mma_plan *p = k->p;
@@ -50,7 +50,7 @@ static void zeros(struct mma_kernel *k, const struct mma_tile *t, int64_t pieces
             "each s:$stages\n"
             "%s$t[s].tile([1, $w])[$row, $col] <- Move(%none)",
             HOLES(NULL, INT(rounds, (pieces + p->threads - 1) / p->threads), INT(threads, p->threads), INT(over, pieces % p->threads),
-                  INT(pieces, pieces), INT(w, t->width), STR(type, tile_dtype(p->type)), INT(stages, mma_stages(p, t)), INT(t, t->tensor),
+                  INT(pieces, pieces), INT(w, mma_piece(t)), STR(type, tile_dtype(p->type)), INT(stages, mma_stages(p, t)), INT(t, t->tensor),
                   STR(row, row), STR(col, col)));
 }
 
@@ -60,7 +60,7 @@ void mma_zero(struct mma_kernel *k)
   struct arena *mem = k->mem;
   for (int i = 0; i < k->p->ntiles; i++) {
     const struct mma_tile *t = &k->p->tile[i];
-    long long row = t->own_cols / t->width, over = (t->cols - t->own_cols) / t->width, gap = t->every - t->run, every = t->every, run = t->run;
+    long long row = mma_row_pieces(t), over = t->cols / mma_piece(t) - row, gap = t->every - t->run, every = t->every, run = t->run;
     if (t->slot > 0) continue;
     if (over) zeros(k, t, t->rows * over, arena_printf(mem, "@c / %lld", over), arena_printf(mem, "%lld + @c %% %lld", row, over));
     if (gap)

@@ -186,7 +186,7 @@ static bool add_tile(struct mma_plan *p, int value, const struct lower_space *ou
                          .buffer = a->tile};
   t->width = mma_width(p, a, &in, 8), t->turned = swap;
   mma_pad_tile(p, t, left);
-  t->varying = mma_varies(p, value);
+  t->varying = mma_varies(p, value), t->anywhere = mma_anywhere(p, t);
   choose_swizzle(t);
   p->tile_of[value] = p->ntiles++;
   return true;

@@ -33,6 +33,7 @@ enum {
              KERN_BIT(ASSOCIATE) | KERN_BIT(SELECT)
 };
 enum { SK_VALUES = 128, SK_PRODUCTS = 6, SK_STATS = 4, SK_SECONDS = 4, SK_ROWS = 32, SK_SAVES = 4 };
+enum { SK_PIECE = 8 }; // columns of a lane if rows of weights begin anywhere
 
 enum { SK_LOOP, SK_WIDE, SK_INNER }; // what needs a value: the loop; the savers; second product i is SK_INNER + i
 struct sk_role {                     // the role of a value
@@ -81,6 +82,7 @@ struct sk_shape {
   struct sk_take {       // for each product
     bool along;          // contiguous along k
     bool single;         // its rows begin anywhere: elements are loaded one by one
+    bool anywhere;       // the same, but two aligned vectors are loaded for 8 columns of a lane, and shifted in the round
     int vector;          // columns of a lane; 1 if `along`
     int unit;            // elements of a load
     int chunks;          // fragments of a warp along its columns

@@ -22,10 +22,12 @@ static void loop(const struct sk_plan *p, const struct sk_shape *s, struct kerne
     const struct sk_take *t = &s->take[i];
     double elements = t->width * k;
     c->loaded += 2 * elements, c->flight += 2.0 * (s->depth + 0.3) * t->width * s->kv * 4 * s->warps;
-    lines += 2 * elements / fmin(MEMORY_LINE, 2.0 * (t->along ? 4 * s->kv : 8 * t->vector)) * (t->single ? t->vector : 1);
+    lines += 2 * elements / fmin(MEMORY_LINE, 2.0 * (t->along ? 4 * s->kv : 8 * t->vector)) * (t->single ? t->vector : t->anywhere ? 2 : 1);
     soon += 2.0 * t->width * s->kv * 4;
     c->mma += 2 * elements * 8 * s->tiles;
-    c->lanes += elements * (t->along ? 0.25 : t->single ? 2 : 0.75); // an instruction and an address for each
+    // One by one, an instruction and an address for each. Eight columns that begin anywhere take 2 loads, their addresses, and 19 instructions to shift.
+    // If a lane has 8 values of k, the compiler knows how far each is shifted, and the loop has less than half of the instructions of one by one.
+    c->lanes += elements * (t->along ? 0.25 : t->single ? 2 : !t->anywhere ? 0.75 : s->kv == 8 ? 1 : 4);
     c->shared += 4 * rows * t->width * (s->warps + 1);
   }
   c->flight += 2 * rows * s->kv * 4 * s->warps * s->depth;

@@ -2,6 +2,7 @@
 // then computes its products. The loop is `rolled`: compilers that unroll it completely move each load down to its use, and then none is in flight.
 //
 //   %w0[d][c][i]  product 0: stage d, chunk c, row i of the lane's k, V columns      (contiguous along k: [d][2 c + m], KV of k)
+//   %u0[d][c][i]  the same if rows begin anywhere: two vectors, from which the round shifts out %w0[0][c][i]
 //   %x3[d][n]     value 3: KV of k of row 8 n + g                                    %f3[n]  the same, invariant in k
 //   %acc0[n, c][j] sums of product 0: columns V g + 2 j, + 1 of chunk c, rows 8 n + 2 q, + 1
 //   %sum0[n]      statistic 0 of row 8 n + g
@@ -44,9 +45,9 @@ const struct hole *sk_product_holes(const struct sk_emit *e, int i)
   const struct sk_take *k = &e->s->take[i];
   bool part = e->p->product[i].wide && e->s->subs > 1;
   return KEPT_HOLES(e->p->j->mem, e->all, INT(i, i), INT(along, k->along), INT(chunks, k->chunks), INT(width, k->width), INT(vector, k->vector),
-                    INT(single, k->single), INT(held, k->along ? k->unit : k->vector), INT(lines, k->along ? 2 : e->s->kv),
-                    INT(pairs, k->along ? 1 : k->vector / 2), INT(right, right_of(e, i)),
-                    STR(sub, part ? arena_printf(e->p->j->mem, "@sub * %d + ", k->width / (k->along ? 1 : k->unit)) : ""),
+                    INT(single, k->single), INT(anywhere, k->anywhere), STR(stage, k->anywhere ? "0" : "d"),
+                    INT(held, k->along ? k->unit : k->vector), INT(lines, k->along ? 2 : e->s->kv), INT(pairs, k->along ? 1 : k->vector / 2),
+                    INT(right, right_of(e, i)), STR(sub, part ? arena_printf(e->p->j->mem, "@sub * %d + ", k->width / (k->along ? 1 : k->unit)) : ""),
                     STR(type, tile_dtype(weights_type(e, i))));
 }
 
@@ -63,7 +64,10 @@ static const struct hole *value_holes(const struct sk_emit *e, int v)
 static void declare(struct sk_emit *e)
 {
   for (int i = 0; i < e->p->nproducts; i++) {
-    sk_fill(e, e->p->kern.v[e->p->product[i].w].about, "%w$i:[$depth].[$chunks].[$lines].[$held].$type.RF", sk_product_holes(e, i));
+    sk_fill(e, e->p->kern.v[e->p->product[i].w].about,
+            "?anywhere %u$i:[$depth].[$chunks].[$lines].[16].$type.RF\n"
+            "?!anywhere %w$i:[$depth].[$chunks].[$lines].[$held].$type.RF",
+            sk_product_holes(e, i));
     sk_fill(e, within(e, e->p->product[i].value), "%acc$i:[$tiles, $chunks].[$pairs].[2, 1].[1, 2].fp32.RF <- Init<0.0>()", sk_product_holes(e, i));
   }
   for (int i = 0; i < e->p->nstats; i++) sk_fill(e, within(e, e->p->stat[i]), "%sum$i:[$tiles].fp32.RF <- Init<0.0>()", HOLES(e->all, INT(i, i)));
@@ -92,8 +96,37 @@ static void load_fixed(struct sk_emit *e)
 
 // ---- loads ----
 
+// The place in device memory of the first of 8 columns of a lane that begin anywhere, at `kv` steps of k.
+static const char *place(const struct sk_emit *e, int i, const char *kv)
+{
+  struct arena *mem = e->p->j->mem;
+  const struct hole *holes = sk_product_holes(e, i);
+  const struct sk_product *x = &e->p->product[i];
+  const char *col = sk_weights_column(e, i, text_of(mem, "(${sub}(c * 8 + @g) * $vector)", holes));
+  const struct sk_coord at[] = {{&x->cols, col, true}, {&e->p->k, text_of(mem, "($at * $kv + i)", HOLES(holes, STR(at, kv))), false}};
+  struct str s = {0};
+  CHECK(sk_address(e->p, &e->p->kern.v[x->w].at, 1, 2, at, &s));
+  return str_keep(mem, &s);
+}
+
+// Loads are clamped to the tensor, which has whole vectors. A clamped vector belongs to columns that do not exist.
+static void load_anywhere(struct sk_emit *e, int i)
+{
+  const struct kern_access *a = &e->p->kern.v[e->p->product[i].w].at;
+  sk_fill(e, e->p->kern.v[e->p->product[i].w].about,
+          "each c:$chunks i:$lines\n"
+          "@e = $place\n"
+          "%u$i[d][c][i].tile([8])[0] <- Move<ld.global.nc>(%$memory.tile([8])[min(@e / 8, $most)])\n"
+          "%u$i[d][c][i].tile([8])[1] <- Move<ld.global.nc>(%$memory.tile([8])[min(@e / 8 + 1, $most)])",
+          HOLES(sk_product_holes(e, i), STR(place, place(e, i, "@kv")), STR(memory, e->name[a->tensor]), INT(most, a->elements / SK_PIECE - 1)));
+}
+
 static void load_weights(struct sk_emit *e, int i)
 {
+  if (e->s->take[i].anywhere) {
+    load_anywhere(e, i);
+    return;
+  }
   struct arena *mem = e->p->j->mem;
   const struct sk_product *x = &e->p->product[i];
   const struct hole *holes = sk_product_holes(e, i);
@@ -134,13 +167,21 @@ static void load_step(struct sk_emit *e, const char *step, bool always)
 // Makes pairs along k by byte permutations. Does nothing if the lane's values are contiguous along k.
 static void fragment(struct sk_emit *e, int i)
 {
+  if (e->s->take[i].anywhere)
+    sk_fill(e, e->p->kern.v[e->p->product[i].w].about,
+            "%w$i:[1].[$chunks].[$lines].[8].$type.RF\n"
+            "@now = (step + d * $turn) * 4 + @q\n"
+            "each c:$chunks i:$lines\n"
+            "@e = $place\n"
+            "%w$i[0][c][i] <- Move<shift, @e % 8>(%u$i[d][c][i].tile([8])[0], %u$i[d][c][i].tile([8])[1])",
+            HOLES(sk_product_holes(e, i), STR(place, place(e, i, "@now"))));
   sk_fill(e, within(e, e->p->product[i].value),
           "%a$i:[$kvs, $chunks].[$pairs].[2, 2].[1, 2].$type.RF\n"
           "each s:$kvs c:$chunks h:2 m:2\n"
-          "?along %a$i[s, c][0][m, h] <- Move(%w$i[d][c][m].tile([2])[s * 2 + h])\n"
+          "?along %a$i[s, c][0][m, h] <- Move(%w$i[$stage][c][m].tile([2])[s * 2 + h])\n"
           "?!along each j:$pairs\n"
-          "?!along %a$i[s, c][j][m, h][0, 0] <- Move(%w$i[d][c][s * 4 + h * 2][j * 2 + m])\n"
-          "?!along %a$i[s, c][j][m, h][0, 1] <- Move(%w$i[d][c][s * 4 + h * 2 + 1][j * 2 + m])",
+          "?!along %a$i[s, c][j][m, h][0, 0] <- Move(%w$i[$stage][c][s * 4 + h * 2][j * 2 + m])\n"
+          "?!along %a$i[s, c][j][m, h][0, 1] <- Move(%w$i[$stage][c][s * 4 + h * 2 + 1][j * 2 + m])",
           sk_product_holes(e, i));
 }
 

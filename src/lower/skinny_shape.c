@@ -15,8 +15,10 @@ static bool take_columns(const struct sk_plan *p, const struct sk_product *x, co
     if (t->width % (8 * t->vector) == 0 && lies(p, a, &p->k, &x->cols, t->vector)) break;
   t->along = t->vector < 2 && lies(p, a, &x->cols, &p->k, s->kv);
   t->single = t->vector < 2 && !t->along;
-  t->vector = t->single ? 2 : t->vector; // along k it is 1
-  t->unit = t->along ? s->kv : t->single ? 1 : t->vector;
+  t->anywhere = t->single && t->width % (8 * SK_PIECE) == 0 && a->elements % SK_PIECE == 0 && lies(p, a, &p->k, &x->cols, 1);
+  t->single &= !t->anywhere;
+  t->vector = t->single ? 2 : t->anywhere ? SK_PIECE : t->vector; // along k it is 1
+  t->unit = t->along ? s->kv : t->single || t->anywhere ? 1 : t->vector;
   t->chunks = t->width / (t->along ? 16 : 8 * t->vector);
   return t->vector > 2 || (t->width % 16 == 0 && (!t->single || lies(p, a, &p->k, &x->cols, 1)));
 }
@@ -108,7 +110,7 @@ static void room(const struct sk_plan *p, struct sk_shape *s)
     const struct sk_take *t = &s->take[i];
     s->shared += 4 * rows * s->warps * (t->width + 4);
     if (s->split > 1) in += 4 * rows * s->split * (t->width + p->nstats * !i);
-    s->registers += t->width / 4 * s->tiles + thirds * t->width * s->kv / 48;
+    s->registers += t->width / 4 * s->tiles + thirds * t->width * s->kv / 48 * (t->anywhere ? 2 : 1);
   }
   s->shared += 4 * rows * p->nstats * s->warps;
   for (int i = 0; i < p->kern.nvalues; i++)

@@ -113,15 +113,16 @@ static bool pays(const struct wg_plan *w, int split)
   return shares < whole * split;
 }
 
-// With the most stages that fit.
+// With the most stages that fit. Of two stages, one is released when the product that reads the other has begun, so its next load would be waited for.
+enum { SPLIT_STAGES = 3 };
 static int add_splits(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out)
 {
   char ignored[160] = "";
   for (int split = 2; split <= WG_SPLIT_MOST; split *= 2)
-    for (int stages = 8, before = n; stages >= 2 && n == before && pays(w, split); stages--) {
+    for (int stages = 8, before = n; stages >= SPLIT_STAGES && n == before && pays(w, split); stages--) {
       struct knobs k = knobs_of(y, stages, 0);
       k.v[WG_SPLIT] = split;
-      if (stages <= MAX(2, w->p.iterations / split)) n = add_stores(w, k, n, most, out, ignored);
+      if (stages <= MAX(SPLIT_STAGES, w->p.iterations / split)) n = add_stores(w, k, n, most, out, ignored);
     }
   return n;
 }

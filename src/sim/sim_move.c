@@ -15,6 +15,26 @@ enum go sem_move(struct warp *w, const struct sim_atom *a)
   return GO_ON;
 }
 
+// The elements from number n on of two vectors, one after the other; n differs between lanes.
+enum go sem_shift(struct warp *w, const struct sim_atom *a)
+{
+  const struct vec n = *code_eval(w, a->arg);
+  const int width = a->t->width;
+  const size_t b = (size_t)a->op[0].bytes, all = (size_t)width * b * LANES;
+  for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
+    uint8_t in[ROOM], both[2 * ROOM], out[ROOM] = {0};
+    for (int k = 0; k < 2; k++) memcpy(both + (size_t)k * all, walk_load(&it, 1 + k, width, in), all);
+    for (int i = 0; i < width; i++) EACH
+      {
+        const int64_t from = MIN(MAX(n.v[l], 0), width) + i;
+        memcpy(out + ((size_t)i * LANES + (size_t)l) * b, both + ((size_t)from * LANES + (size_t)l) * b, b);
+      }
+    walk_store(&it, 0, width, out);
+    w->s->r->counts.elements += (int64_t)__builtin_popcount(w->active) * width;
+  }
+  return GO_ON;
+}
+
 // cp.async from global to shared memory; the copy belongs to the open group.
 static void copy_piece(const struct walk *it)
 {

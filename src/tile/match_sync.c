@@ -144,6 +144,12 @@ static bool mask_of_cluster(struct match *m)
   return (r.lo >= 0 && r.hi <= all) || refuse(m, "its mask has a bit for each block of the cluster: it lies in 0 .. %lld", (long long)all);
 }
 
+static bool within_vector(struct match *m)
+{
+  struct ex_range r = ex_range(m->ex, m->atom.arg);
+  return (r.lo >= 0 && r.hi <= m->row->width) || refuse(m, "its number lies in 0 .. %d", m->row->width);
+}
+
 bool match_number(struct match *m)
 {
   m->atom.arg = m->s->nargs ? m->s->arg[0] : EX_C(m->row->sem == SEM_WGMMA);
@@ -155,6 +161,7 @@ bool match_number(struct match *m)
   if (m->row->sem == SEM_SETMAXNREG) return in_range(m, 24, 256, 8);
   if (m->row->sem == SEM_WGMMA_WAIT) return in_range(m, 0, 7, 1);
   if (m->row->sem == SEM_CP_WAIT || m->row->sem == SEM_BULK_WAIT) return in_range(m, 0, 63, 1);
+  if (m->row->sem == SEM_SHIFT) return within_vector(m);
   if (m->row->sem == SEM_TMA_MULTICAST) return mask_of_cluster(m);
   if (m->row->sem == SEM_MBAR_INIT || m->row->sem == SEM_MBAR_EXPECT)
     return ex_range(m->ex, m->atom.arg).lo >= (m->row->sem == SEM_MBAR_INIT) || refuse(m, "its number is positive");

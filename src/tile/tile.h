@@ -277,6 +277,7 @@ void tile_spec_text(const struct tile_program *p, const struct tile_kernel *k, i
 // Semantics of an instruction. The interpreter has one function for each, which takes layouts and numbers from the row.
 enum sem {
   SEM_MOVE,     // `width` contiguous elements for each thread
+  SEM_SHIFT,    // `width` elements from number `arg` on of two vectors, one after the other
   SEM_CP_ASYNC, // asynchronous copy from global to shared; zeros where the predicate is false
   SEM_LDMATRIX,
   SEM_STMATRIX, // n = matrices (1, 2, 4); trans

@@ -79,7 +79,7 @@ static void pointwise(struct text *t, const struct instr *r, int id, bool global
   snprintf(to, sizeof to, form, "y", id, n);
   for (int i = 0; i < r->nin; i++) snprintf(in[i], sizeof in[i], form, names[i], id, m);
   if (r->sem == SEM_FMA || (r->sem == SEM_BINARY && r->sum)) str_add(&t->body, "    %s <- Init<1>" ME "()\n", to);
-  str_add(&t->body, "    %s <- %s<%s>" ME "(", to, spec_of(r), word_of(r));
+  str_add(&t->body, r->sem == SEM_SHIFT ? "    %s <- %s<%s, @g %% 9>" ME "(" : "    %s <- %s<%s>" ME "(", to, spec_of(r), word_of(r));
   for (int i = 0; i < r->nin; i++) str_add(&t->body, "%s%s", i ? ", " : "", in[i]);
   str_add(&t->body, ")\n");
   if (!global) str_add(&t->body, "    %%y%d.tile([%d])[@g] <- Move" ME "(%%ry%d)\n", id, n, id);
@@ -255,6 +255,10 @@ static bool row(struct text *t, const struct instr *r, int id, bool global)
   case SEM_CP_ASYNC:
     if (global) return false;
     moves(t, r, id);
+    return true;
+  case SEM_SHIFT:
+    if (global) return false;
+    pointwise(t, r, id, global);
     return true;
   case SEM_FMA:
   case SEM_UNARY:

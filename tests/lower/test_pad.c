@@ -18,6 +18,16 @@ static void test_products(void **state)
   assert_true(hold_layouts("pad_products") > 80);
 }
 
+static void test_anywhere(void **state)
+{
+  (void)state;
+  hold("pad_anywhere");
+  assert_true(hold_layouts("pad_anywhere") > 30);
+  hold_choices("pad_anywhere", 2 * FEW);
+  hold_bf16("pad_anywhere");
+  hold_sm80("pad_anywhere");
+}
+
 static void test_joined(void **state)
 {
   (void)state;
@@ -63,8 +73,8 @@ static void test_others(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_joined), cmocka_unit_test(test_softmax),
-                                     cmocka_unit_test(test_sides),    cmocka_unit_test(test_boxes),  cmocka_unit_test(test_choices),
-                                     cmocka_unit_test(test_others)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_joined),  cmocka_unit_test(test_softmax),
+                                     cmocka_unit_test(test_sides),    cmocka_unit_test(test_boxes),   cmocka_unit_test(test_choices),
+                                     cmocka_unit_test(test_others),   cmocka_unit_test(test_anywhere)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
