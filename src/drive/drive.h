@@ -343,6 +343,7 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
 int device_take(const struct job *j, struct candidate *c, const struct lower_plan *p, const struct choice *pick, struct err *e);
 // Kernels of a joined program, with the choices of its parts.
 int device_joined(struct job *j, struct candidate *c, struct err *e);
+void device_proofs_join(struct job *j);                                 // the proof of the whole is those of its parts
 void device_algorithms(struct device_program *d, const int *algorithm); // sets the measured algorithms for each launch; NULL: none were measured
 // Compiles with NVRTC if it is installed. STOPPED if no time is left.
 void device_compile(const struct job *j, struct lowered *d, struct err *e);

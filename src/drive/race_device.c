@@ -52,7 +52,7 @@ int device_joined(struct job *j, struct candidate *c, struct err *e)
 }
 
 // The whole is proved by the proofs of its parts.
-static void join_proofs(struct job *j)
+void device_proofs_join(struct job *j)
 {
   struct device_proof *all = &j->best.gpu.lowered->proof;
   for (int i = 0; i < j->split.n; i++) {
@@ -92,7 +92,7 @@ int race_device_whole(struct job *j, struct err *e)
   if (raced != OK && e->id == ERR_STOPPED && !job_stopped_by_user(j))
     raced = NO, j->cut = true, *e = (struct err){0}; // the results of the parts remain
   if (raced == NO)
-    join_proofs(j);
+    device_proofs_join(j);
   else if (raced != OK)
     return raced;
   inner = (struct err){0};

@@ -400,11 +400,11 @@ static void by_parts(struct job *j)
     copy_algorithms(to[i], from[i]), to[i]->timing = from[i]->timing, to[i]->measured = from[i]->measured, to[i]->rel = from[i]->rel;
 }
 
-static int whole_race(struct job *j, int n, const struct device_program *const *d, struct gpu_race *out, struct err *e)
+static int whole_race(struct job *j, int n, const struct device_program *const *d, bool fresh, struct gpu_race *out, struct err *e)
 {
   struct gpu_race_opts o = {.seed = j->opts->seed,
                             .db = j->db,
-                            .fresh = j->opts->fresh,
+                            .fresh = fresh,
                             .stop = job_stop(j, STOP_WORK),
                             .seconds = planned(j) ? fmin(PLAN_RACE, j->opts->seconds) : j->opts->seconds,
                             .finalists = 2,
@@ -420,6 +420,47 @@ static int whole_race(struct job *j, int n, const struct device_program *const *
   return status;
 }
 
+enum { AGAIN = 2 }; // how often a disturbed last race is repeated
+
+static bool disturbed(const struct gpu_race *out, int n)
+{
+  bool any = false;
+  for (int i = 0; i < n; i++) any |= out->result[i].cold.replays && gpu_disturbed(&out->result[i].cold).why;
+  return any;
+}
+
+// The last race, again if it was disturbed and there is time.
+static int last_race(struct job *j, int n, const struct device_program *const *d, struct gpu_race *out, struct err *e)
+{
+  int status = whole_race(j, n, d, j->opts->fresh, out, e);
+  for (int again = 0; again < AGAIN && status == OK && disturbed(out, n) && !out->recalled && !job_stopping(j) && !clock_hurries(j); again++)
+    status = whole_race(j, n, d, true, out, e);
+  return status;
+}
+
+// Candidates are chosen in races with others, and at other times. The last race compares the result with op-by-op alone.
+static bool base_won(const struct gpu_race *out)
+{
+  const struct gpu_result *best = &out->result[0], *base = &out->result[1];
+  if (base->verdict != GPU_FINE || !base->cold.replays) return false;
+  return !best->cold.replays || base->cold.median < best->cold.median; // without replays it was far slower
+}
+
+// Makes op-by-op the result if it can be proved and compiled in time.
+static void take_base(struct job *j)
+{
+  struct err none = {0};
+  for (int i = 0; i < j->split.n; i++) {
+    struct contest *c = &j->contests[i];
+    if (c->twin < 0 && c->best && (!c->cand[0].gpu.lowered || !pass_leader(j, c, &c->cand[0]))) return;
+  }
+  device_compile(j, j->base.gpu.lowered, &none);
+  if (none.status != OK) return;
+  for (int i = 0; i < j->split.n; i++) j->contests[i].best = 0;
+  j->best = j->base, j->reason = "op-by-op was faster in the last race";
+  device_proofs_join(j);
+}
+
 int race_gpu_whole(struct job *j, struct err *e)
 {
   struct candidate *c[2] = {&j->best, &j->base};
@@ -430,7 +471,7 @@ int race_gpu_whole(struct job *j, struct err *e)
   for (int i = 0; i < 2; i++)
     if (c[i]->gpu.lowered && (i == 0 || j->base.g != j->best.g)) c[n] = c[i], d[n++] = &c[i]->gpu.lowered->program;
   const bool hurries = !j->single && clock_hurries(j); // the reference of the whole alone takes longer
-  int status = hurries || job_stopping(j) ? NO : whole_race(j, n, d, &out, e);
+  int status = hurries || job_stopping(j) ? NO : last_race(j, n, d, &out, e);
   bool late = status == NO || e->id == ERR_STOPPED || (status == OK && out.result[0].err.id == ERR_STOPPED); // compilation took too long
   if (late) return *e = (struct err){0}, j->stopped = j->stopped || job_stopping(j), by_parts(j), OK;
   TRY(status);
@@ -442,6 +483,7 @@ int race_gpu_whole(struct job *j, struct err *e)
     else if (out.result[i].cold.replays)
       set_timing(c[i], &out.result[i].cold), c[i]->rel = out.result[i].check.relative;
   }
+  if (n == 2 && base_won(&out)) take_base(j);
   if (j->base.g == j->best.g) j->base.timing = j->best.timing, j->base.measured = j->best.measured;
   return OK;
 }

@@ -46,6 +46,7 @@ static struct {
   int stop_at, told;             // the race in which a stop comes, from 1; programs that are measured in it until then
   bool quick;                    // that is a quick one, or the first that is none
   bool waits;                    // for a stop that is another's
+  bool final;                    // the current race is the last one: the result and op-by-op
   volatile int stop;             // the user's flag
   int batches, size[8], of[16];  // that were begun; the programs, and the sessions, of the first ones
   double each;                   // seconds that a race says it took for each program
@@ -173,6 +174,7 @@ int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out,
 {
   *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, b->n + 1)};
   seen.reference = b->of.reference, seen.races++, seen.programs += b->n, out->seconds = seen.each * b->n;
+  seen.final = b->n == 2 && !b->quick;
   assert_false(stop_set(b->stop)); // after a stop there is no race
   hold_first();
   if (came_late(b, out)) return OK;

@@ -349,6 +349,27 @@ static void tails_are_tried_both_ways(void **state)
   }
 }
 
+// Fewer kernels are faster in every race but the last one.
+static double turns_round(const struct device_program *d) { return seen.final ? 1e-5 / d->nlaunch : 1e-6 * d->nlaunch; }
+
+// A winner that is slower than op-by-op when both are timed alone is not the result. Op-by-op is then, and is proved.
+static void op_by_op_wins_the_last_race(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(texts); i++) {
+    struct arena mem = {0};
+    json_t *r = optimize(&mem, texts[i], 0, turns_round, 0), *best = json_object_get(r, "best"), *gpu = json_object_get(r, "gpu");
+    assert_true(seen.final && json_is_true(json_object_get(best, "op_by_op")));
+    assert_true(number(r, "best", "us") == number(r, "baseline", "us"));
+    assert_true(number(r, "best", "kernels") > 1);
+    assert_string_equal(json_string_value(json_object_get(best, "reason")), "op-by-op was faster in the last race");
+    assert_true(json_integer_value(json_object_get(json_object_get(gpu, "interpreter"), "kernels")) > 0);
+    assert_true(json_is_true(json_object_get(json_object_get(r, "certificate"), "equal")));
+    json_decref(r);
+    arena_close(&mem);
+  }
+}
+
 // If no program is right there is nothing to report.
 static void all_wrong_is_an_error(void **state)
 {
@@ -377,6 +398,7 @@ int main(void)
       cmocka_unit_test(products_are_raced_with_and_without_what_follows),
       cmocka_unit_test(the_top_is_remembered),
       cmocka_unit_test(tails_are_tried_both_ways),
+      cmocka_unit_test(op_by_op_wins_the_last_race),
       cmocka_unit_test(all_wrong_is_an_error),
   };
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
