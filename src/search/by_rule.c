@@ -74,6 +74,16 @@ void by_rule(struct arena *mem, const struct graph *p, const struct target *t, c
   if (r->n) snprintf(r->why, sizeof r->why, "%d operators %s one kernel by rule", graph_ops(p), what);
 }
 
+bool by_rule_is_enough(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r)
+{
+  double least = INFINITY;
+  if (o->enough <= 0) return false;
+  by_rule(mem, p, t, o, true, r);
+  for (int i = 0; i < r->n; i++) least = fmin(least, r->found[i].cost);
+  if (least <= o->enough) return true;
+  return *r = (struct search_result){.stats = {.verified = r->stats.verified}}, false;
+}
+
 static int cheaper_found(const void *a, const void *b)
 {
   const struct found *x = a, *y = b;

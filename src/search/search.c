@@ -425,7 +425,9 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
   units_open(&j->units, &j->o, &r->stats);
   char why[160] = "";
   bool rows = !asked && j->o.fuse && fuse_rows_can(whole, j->o.fuse);
-  if (graph_ops(p) > SEARCH_LONG || (rows && search_is_hard(p, o)) || classes_build(j->s, p, why) != OK) {
+  if (rows && by_rule_is_enough(mem, whole, t, &j->o, r)) {
+    // nothing is searched
+  } else if (graph_ops(p) > SEARCH_LONG || (rows && search_is_hard(p, o)) || classes_build(j->s, p, why) != OK) {
     if (!asked) by_rule(mem, whole, t, &j->o, rows, r);
     if (!r->n) snprintf(r->why, sizeof r->why, "not searched: %s", *why ? why : "too many operators");
   } else {

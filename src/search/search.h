@@ -72,6 +72,7 @@ struct search_opts {
   const struct search_store *store; // or NULL
   const struct crew *crew;          // or NULL
   int fuse;                         // least number of blocks of kernels made by rule (fuse_rows_can); 0: none are made
+  double enough;                    // seconds: if a kernel made by rule takes no longer, nothing is searched; 0: always
   const struct pricer *pricer;      // ranks the results; NULL: the search's own model does
   void (*timed)(void *arg, int batch, uint64_t unit, double seconds); // NULL, or called with the seconds of each unit, by one thread at a time
   void *timed_arg;

@@ -652,6 +652,8 @@ struct graph *chain_build(struct arena *mem, const struct graph *p, int64_t bloc
 
 // rows: programs without products are included. Makes no search.
 void by_rule(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, bool rows, struct search_result *r);
+// The same if one of its graphs takes at most o->enough seconds. Otherwise false and no results.
+bool by_rule_is_enough(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r);
 // Adds the graphs of by_rule to the results of a search, in the order of cost.
 void also_by_rule(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r);
 

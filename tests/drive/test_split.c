@@ -90,8 +90,48 @@ static void openings_by_gain(void **state)
   arena_close(&mem);
 }
 
+// A norm beside large products gains little over the kernel that is made of it by rule. It is searched if it is the whole program.
+static void small_gains_are_not_searched(void **state)
+{
+  (void)state;
+  static const char norm[] = " y = layer_norm(X, g, b)\n";
+  for (int large = 0; large < 2; large++) {
+    struct arena mem = {0};
+    struct job j;
+    struct err e = {0};
+    struct graph *g;
+    struct mica_options o = mica_options_default();
+    o.target = "sm_90a", o.remember = false, o.threads = o.search_threads = 1;
+    const char *text = arena_printf(&mem,
+                                    "program p {\n X: bf16[2048, 768]\n g: bf16[768]\n b: bf16[768]\n W: bf16[768, 3072]\n V: bf16[3072, 768]\n"
+                                    "%s return %s\n}\n",
+                                    norm, large ? "layer_norm(matmul(gelu(matmul(y, W)), V) + X, g, b)" : "y");
+    assert_int_equal(front_parse(&mem, text, strlen(text), "p", 0, NULL, &g, &e), OK);
+    assert_int_equal(job_open(&j, &mem, g, &o, &e), OK);
+    assert_int_equal(job_split(&j, &e), OK);
+    assert_true(large ? j.split.n > 1 : j.split.n == 1);
+    int norms = 0;
+    for (int i = 0; i < j.split.n; i++) {
+      struct search_result r = {0};
+      const struct contest *c = &j.contests[i];
+      bool product = false;
+      for (int k = 0; k < c->part->g->nnodes; k++) product |= c->part->g->nodes[k].op == OP_MATMUL;
+      if (product || c->twin >= 0) continue;
+      norms++;
+      assert_int_equal(pipe_search_part(&j, &j.contests[i], &r, &e), OK);
+      assert_true(r.n > 0 && (r.complete || !large));
+      assert_true(large ? !r.stats.states : r.stats.states > 0);
+      assert_true(r.found[0].kernels == 1 && r.found[0].cost < 4e-6);
+    }
+    assert_true(norms > 0);
+    job_close(&j);
+    arena_close(&mem);
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(same_with_any_threads), cmocka_unit_test(openings_by_gain)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(same_with_any_threads), cmocka_unit_test(openings_by_gain),
+                                     cmocka_unit_test(small_gains_are_not_searched)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
