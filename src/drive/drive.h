@@ -234,6 +234,7 @@ int part_alike(const struct job *j, int part);                   // number of pa
 const struct contest *whole_part(const struct job *j, int part); // the part that has its candidates: another one if their graphs are equal
 // joins them into one kernel graph; `of` has an entry for each part
 int whole_join(struct job *j, struct candidate **of, struct candidate *out, struct err *e);
+void whole_proofs(struct job *j); // adds up the proofs of the parts, for a GPU
 
 // ---- job.c ----
 struct mica_options job_defaults(void);

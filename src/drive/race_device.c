@@ -51,21 +51,6 @@ int device_joined(struct job *j, struct candidate *c, struct err *e)
   return OK;
 }
 
-// The whole is proved by the proofs of its parts.
-void device_proofs_join(struct job *j)
-{
-  struct device_proof *all = &j->best.gpu.lowered->proof;
-  for (int i = 0; i < j->split.n; i++) {
-    const struct contest *c = &j->contests[i];
-    const struct lowered *d = c->twin < 0 ? c->cand[c->best].gpu.lowered : NULL;
-    if (!d) continue;
-    all->kernels += d->proof.kernels, all->run += d->proof.run, all->full += d->proof.full;
-    all->blocks += d->proof.blocks, all->elements += d->proof.elements, all->seconds += d->proof.seconds;
-    if (d->proof.relative > all->relative) all->relative = d->proof.relative;
-    if (*d->proof.note) all->note = *all->note ? arena_printf(j->mem, "%s; %s", all->note, d->proof.note) : d->proof.note;
-  }
-}
-
 static const char *why_op_by_op(const struct job *j)
 {
   if (j->stopped) return "nothing tried before the stop was faster";
@@ -92,7 +77,7 @@ int race_device_whole(struct job *j, struct err *e)
   if (raced != OK && e->id == ERR_STOPPED && !job_stopped_by_user(j))
     raced = NO, j->cut = true, *e = (struct err){0}; // the results of the parts remain
   if (raced == NO)
-    device_proofs_join(j);
+    whole_proofs(j);
   else if (raced != OK)
     return raced;
   inner = (struct err){0};

@@ -458,7 +458,7 @@ static void take_base(struct job *j)
   if (none.status != OK) return;
   for (int i = 0; i < j->split.n; i++) j->contests[i].best = 0;
   j->best = j->base, j->reason = "op-by-op was faster in the last race";
-  device_proofs_join(j);
+  whole_proofs(j);
 }
 
 int race_gpu_whole(struct job *j, struct err *e)

@@ -24,3 +24,18 @@ int whole_join(struct job *j, struct candidate **of, struct candidate *out, stru
   *out = (struct candidate){.found = whole, .g = whole, .rank = rank, .note = "", .of = of};
   return OK;
 }
+
+// The whole is proved by the proofs of its parts.
+void whole_proofs(struct job *j)
+{
+  struct device_proof *all = &j->best.gpu.lowered->proof;
+  for (int i = 0; i < j->split.n; i++) {
+    const struct contest *c = &j->contests[i];
+    const struct lowered *d = c->twin < 0 ? c->cand[c->best].gpu.lowered : NULL;
+    if (!d) continue;
+    all->kernels += d->proof.kernels, all->run += d->proof.run, all->full += d->proof.full;
+    all->blocks += d->proof.blocks, all->elements += d->proof.elements, all->seconds += d->proof.seconds;
+    if (d->proof.relative > all->relative) all->relative = d->proof.relative;
+    if (*d->proof.note) all->note = *all->note ? arena_printf(j->mem, "%s; %s", all->note, d->proof.note) : d->proof.note;
+  }
+}
