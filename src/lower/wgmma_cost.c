@@ -37,5 +37,5 @@ void wgmma_count(const struct wg_plan *w, struct kernel_counts *c)
   // Blocks of a pair wait for each other at both ends, about as long as a load takes. Less traffic from L2 is not counted, because L2 was not the
   // limit in the measured products.
   if (w->pair_axis >= 0) c->waits += c->blocks / c->items;
-  if (w->split) c->cluster = w->split, c->barriers += 2, c->tail = wgmma_split_seconds(w);
+  if (w->split) c->cluster = wgmma_cluster(w), c->barriers += 2, c->tail = wgmma_split_seconds(w);
 }

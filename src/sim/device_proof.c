@@ -351,7 +351,7 @@ struct proofs {  // of several units; each has an arena, results and an error of
   int *status;
 };
 
-// Those behind a failed one do not count.
+// Proofs behind a failed one do not count.
 static void prove_one(void *arg, int k, int worker)
 {
   (void)worker;
