@@ -113,7 +113,8 @@ static bool pays(const struct wg_plan *w, int split)
   return shares < whole * split;
 }
 
-// With the most stages that fit. Of two stages, one is released when the product that reads the other has begun, so its next load would be waited for.
+// With the most stages that fit. If there are two, one is released when the product that reads the other has begun, so its next load would be waited
+// for.
 enum { SPLIT_STAGES = 3 };
 static int add_splits(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out)
 {

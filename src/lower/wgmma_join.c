@@ -41,7 +41,7 @@ void wgmma_split_declare(struct mma_kernel *k, const struct wg_plan *w)
     if (mma_accumulates(p, p->order[i])) text_fill(k->t, "%in$v:[$others].[$all, 128].[$h, 1].[1, $e].fp32.SH", holes_of(k, w, p->order[i]));
 }
 
-// The other blocks may write once all have begun. Those of a pair have met.
+// The other blocks may write once all have begun. Pairs have met before.
 void wgmma_split_begin(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (w->split && w->pair_axis < 0) text_line(k->t, "Sync<cluster.arrive.relaxed>#t()");
