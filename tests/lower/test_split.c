@@ -49,7 +49,7 @@ static void few_tiles_with_long_sums(void **state)
   arena_close(&mem);
 }
 
-// Of 64 tiles, clusters of four are too many for the multiprocessors that these reach. Pairs are tried with wider tiles.
+// 64 tiles make more clusters of four than the multiprocessors have room for. Pairs are tried with wider tiles.
 static void pairs_of_wider_tiles(void **state)
 {
   (void)state;
