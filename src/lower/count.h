@@ -26,6 +26,8 @@ extern const struct kernel_rates kernel_rates; // fitted
 // Seconds; rates NULL: the fitted ones.
 double kernel_time(const struct kernel_counts *c, const struct target *gpu, const struct kernel_rates *rates);
 
+double kernel_reach(const struct target *gpu, double cluster); // multiprocessors that such clusters can occupy
+
 // ---- count.c ----
 
 bool count_is_output(const struct graph *kernels, int tensor); // whether it is an output of the program

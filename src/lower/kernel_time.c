@@ -35,7 +35,7 @@ struct kernel_time_placed { // the placement of items
 };
 
 // A cluster stays within one group of multiprocessors, so some multiprocessors have no room for larger clusters.
-static double reached(const struct target *gpu, double cluster)
+double kernel_reach(const struct target *gpu, double cluster)
 {
   return gpu->cores * (cluster <= 2 ? 1 : gpu->reach[cluster <= 4 ? 0 : cluster <= 8 ? 1 : 2]);
 }
@@ -45,7 +45,7 @@ static double whole(double n, double few) { return n < few ? ceil(n - 1e-9) : n;
 static struct kernel_time_placed placed_of(const struct kernel_counts *c, const struct target *gpu)
 {
   double processors = gpu->cores;
-  double at_once = fmin(fmin(c->items, c->blocks), reached(gpu, c->cluster) * c->room), here = ceil(at_once / processors);
+  double at_once = fmin(fmin(c->items, c->blocks), kernel_reach(gpu, c->cluster) * c->room), here = ceil(at_once / processors);
   return (struct kernel_time_placed){.turns = whole(c->items / at_once, SMOOTH),
                                      .here = here,
                                      .most = whole(c->items / processors, SMOOTH * c->room),

@@ -280,8 +280,8 @@ static void groups(struct mma_kernel *k, const struct wg_plan *w)
   else
     text_line(t, "@first = #grid.indices()");
   bool backwards = k->p->hides && k->p->backwards;
-  if (w->pair_axis >= 0) text_line(t, "@half = @first %% 2");
   const char *item = w->split ? wgmma_split_bounds(k, w) : backwards ? arena_printf(k->mem, "(%lld - @first)", (long long)w->items - 1) : "@first";
+  wgmma_pair_names(k, w);
   if (!w->walks && !k->p->tail) wgmma_item(k, w, item);
   text_line(t, "@tid = #t.indices()\n#me = #t.scalar()");
   text_line(t, "#groups:[%d].[128].thread = #t.tile([128])\n@g, @i = #groups.indices()\n#group:[128].thread = #groups[@g]", w->groups + 1);
@@ -307,7 +307,7 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
   text_open(k->t, "if (@g < %d) {", w->groups);
   consumers(k, w);
   text_close(k->t);
-  if (w->pair_axis >= 0) wgmma_pair_meet(k);
+  if (w->pair_axis >= 0 && !w->split) wgmma_pair_meet(k);
 }
 
 static const void *plan(const struct lower_job *j, const struct knobs *k, char why[160])
@@ -327,8 +327,7 @@ static void emit(const void *plan, struct text t, struct lower_out *out)
   struct wgmma_arguments a = {.out = out};
   text_kernel(&t, j->name, NULL, j->gpu, CAN_WGMMA);
   arguments(&k, w, &a);
-  if (w->pair_axis >= 0) text_line(&t, "cluster 2");
-  if (w->split) text_line(&t, "cluster %d", w->split);
+  if (wgmma_cluster(w) > 1) text_line(&t, "cluster %d", wgmma_cluster(w));
   mma_head(&w->p, &t, w->blocks, &a.reads, &a.writes);
   body(&k, w);
   text_until(&t, 0);

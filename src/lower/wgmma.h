@@ -86,7 +86,7 @@ struct wg_plan {
   bool turns;                               // warpgroups begin products in turns
   int pair_axis;                            // along which two blocks are a pair that shares tiles; -1: none
   bool shared[MMA_TILES];                   // by tile: each block of a pair brings one half
-  int split;                                // blocks of a cluster that share an item's iterations; 0: one block has all
+  int split;                                // blocks of a cluster that share an item's iterations; 0: one block has all. Pairs of them share tiles
   int slices;                               // of columns, of which each of these blocks finishes one; 1: each finishes some warpgroups
   int rings;                                // 2: tiles of the second product have barriers of their own, behind those of the first
 };
@@ -134,12 +134,17 @@ void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struc
 void wgmma_fetch_late(struct mma_kernel *k, const struct wg_plan *w); // to L2, at the begin of an item
 // ---- wgmma_pair.c ----
 bool wgmma_pair_fit(struct wg_plan *w, int pair);
+int wgmma_pair_size(const struct wg_plan *w); // blocks that share tiles: 2, or 1
+// The number of a block in the cluster, from its share of the iterations and its half of a pair.
+const char *wgmma_pair_peer(struct mma_kernel *k, const struct wg_plan *w, const char *rank, const char *half);
 bool wgmma_shares(const struct wg_plan *w, int tile);
+void wgmma_pair_names(struct mma_kernel *k, const struct wg_plan *w); // prints @half, and @both: the bits of the pair in a cluster of several
 void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
                       const char *barrier);
 void wgmma_pair_meet(struct mma_kernel *k);
 // ---- wgmma_split.c ----
 bool wgmma_split_fit(struct wg_plan *w, int split);       // after all else is set
+int wgmma_cluster(const struct wg_plan *w);               // its blocks; 1: none
 int wgmma_own_groups(const struct wg_plan *w);            // warpgroups of which a block finishes some columns, at most
 bool wgmma_is_sliced(const struct mma_plan *p, int cols); // whether accumulators have these columns
 double wgmma_split_seconds(const struct wg_plan *w);      // until a block has the sums of the others

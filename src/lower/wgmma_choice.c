@@ -105,23 +105,24 @@ static int add_pairs(struct wg_plan *w, struct wgmma_way y, int n, int most, str
   return n;
 }
 
-// Blocks of a cluster share an item where multiprocessors have less to do then: by waves of whole blocks, or of the shares of one.
-static bool pays(const struct wg_plan *w, int split)
+// Blocks of a cluster share an item where multiprocessors have less to do then: by waves of whole blocks, or of the shares of one. Larger clusters do
+// not reach all multiprocessors.
+static bool pays(const struct lower_job *j, int split, int pair)
 {
-  const int64_t processors = w->p.job->gpu->cores, items = graph_blocks(w->p.n->block);
-  const int64_t whole = (items + processors - 1) / processors, shares = (items * split + processors - 1) / processors;
+  const int64_t processors = j->gpu->cores, reached = (int64_t)(kernel_reach(j->gpu, split * (pair + 1)) + 0.5), items = graph_blocks(j->n->block);
+  const int64_t whole = (items + processors - 1) / processors, shares = (items * split + reached - 1) / reached;
   return shares < whole * split;
 }
 
 // With the most stages that fit. A ring of two releases one when the product that reads the other has begun, so each load would be waited for.
 enum { SPLIT_STAGES = 3 };
-static int add_splits(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out)
+static int add_splits(struct wg_plan *w, struct wgmma_way y, int pair, int n, int most, struct knobs *out)
 {
   char ignored[160] = "";
   for (int split = 2; split <= WG_SPLIT_MOST; split *= 2)
-    for (int stages = 8, before = n; stages >= SPLIT_STAGES && n == before && pays(w, split); stages--) {
+    for (int stages = 8, before = n; stages >= SPLIT_STAGES && n == before && pays(w->p.job, split, pair); stages--) {
       struct knobs k = knobs_of(y, stages, 0);
-      k.v[WG_SPLIT] = split;
+      k.v[WG_SPLIT] = split, k.v[WG_PAIR] = pair;
       if (stages <= MAX(SPLIT_STAGES, w->p.iterations / split)) n = add_stores(w, k, n, most, out, ignored);
     }
   return n;
@@ -139,7 +140,10 @@ static int add_groups(struct wg_plan *w, struct wgmma_way y, int n, int most, st
       bool many = (iterations > 1 && stages > iterations) || ((y.to.rows || y.to.step) && stages > 4 && stages % 2);
       if (!many || stages == 2) n = add_stores(w, knobs_of(y, stages, blocks), n, most, out, why);
     }
-  return iterations > 1 ? add_splits(w, y, add_pairs(w, y, n, most, out), most, out) : n;
+  if (iterations == 1) return n;
+  n = add_pairs(w, y, n, most, out);
+  for (int pair = 0; pair < 2; pair++) n = add_splits(w, y, pair, n, most, out);
+  return n;
 }
 
 // The least number of warpgroups that share columns, as the widest result needs; 0: one has them all.
@@ -189,6 +193,25 @@ static int64_t least_columns(const struct lower_job *j, struct norm_retile to)
   return to.cols;
 }
 
+// If sharing a sum pays, but not by pairs, since clusters of four do not reach all multiprocessors: the least number of columns for which these pay, in
+// whole boxes; 0: none.
+enum { WIDE_BOX = 64 };
+static int64_t pair_columns(const struct lower_job *j, struct norm_retile to, int64_t own)
+{
+  char ignored[160];
+  const struct lower_job *cut = mma_retile(j, to, ignored);
+  if (!own || !cut || !pays(cut, 2, 0) || pays(cut, 2, 1)) return 0;
+  for (to.cols = own / WIDE_BOX * WIDE_BOX + WIDE_BOX; to.cols <= WG_COLUMNS; to.cols += WIDE_BOX)
+    if ((cut = mma_retile(j, to, ignored)) && pays(cut, 2, 1)) return to.cols;
+  return 0;
+}
+
+static int add_pairs_of(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out)
+{
+  for (y.groups = 2; y.groups >= 1; y.groups--) n = add_splits(w, y, 1, n, most, out);
+  return n;
+}
+
 int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
@@ -212,6 +235,9 @@ int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char w
           bring |= wgmma_may_bring(w);
           n = add_ways(w, (struct wgmma_way){.brought = brought, .to = to[i]}, n, most, out, other);
         }
+      to[i].cols = w->p.iterations > 1 && !brought ? pair_columns(j, (struct norm_retile){to[i].rows, to[i].step, 0}, own) : 0;
+      if (to[i].cols && wgmma_plan(w, mma_retile(j, to[i], other), brought, other))
+        n = add_pairs_of(w, (struct wgmma_way){.brought = brought, .to = to[i]}, n, most, out);
       to[i].cols = 0;
     }
   }

@@ -24,6 +24,15 @@ static double stage_bytes(const struct wg_plan *w)
   return bytes;
 }
 
+// Seconds of products in the waves that there are only because clusters do not reach all multiprocessors. The model has a multiprocessor's items
+// from all of them.
+static double more_waves(const struct wg_plan *w, const struct kernel_counts *c)
+{
+  const struct target *gpu = w->p.job->gpu;
+  const double waves = ceil(c->blocks / kernel_reach(gpu, c->cluster)), counted = ceil(c->blocks / gpu->cores);
+  return (waves - counted) * c->wgmma * gpu->cores / gpu->flops;
+}
+
 void wgmma_count(const struct wg_plan *w, struct kernel_counts *c)
 {
   bool *sent = NEWS(w->p.job->mem, bool, w->p.n->nsave + 1);
@@ -37,5 +46,5 @@ void wgmma_count(const struct wg_plan *w, struct kernel_counts *c)
   // Blocks of a pair wait for each other at both ends, about as long as a load takes. Less traffic from L2 is not counted, because L2 was not the
   // limit in the measured products.
   if (w->pair_axis >= 0) c->waits += c->blocks / c->items;
-  if (w->split) c->cluster = w->split, c->barriers += 2, c->tail = wgmma_split_seconds(w);
+  if (w->split) c->cluster = wgmma_cluster(w), c->barriers += 2, c->tail = wgmma_split_seconds(w) + more_waves(w, c);
 }

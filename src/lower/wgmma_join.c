@@ -3,14 +3,15 @@
 //   %in5[q][j, i]  accumulator 5 of the q-th other block: fragment j of thread i of a warpgroup
 //
 // This memory is no part of the ring, so a block writes as soon as its own loop has ended. It only has to know that the other blocks have begun. After
-// one barrier of the cluster each block has all parts in its own memory, so blocks may end there.
+// one barrier of the cluster each block has all parts in its own memory, so blocks may end there. Threads come to it after their loop, so it also ends
+// what blocks of a pair do in each other's memory: their tiles have arrived, and all stages are released.
 #include "lower/wgmma.h"
 
 const char *wgmma_split_bounds(struct mma_kernel *k, const struct wg_plan *w)
 {
   const long long n = k->p->iterations;
   const int split = w->split;
-  text_line(k->t, "@rank = @first %% %d", split);
+  text_line(k->t, "@rank = @first%s %% %d", w->pair_axis >= 0 ? " / 2" : "", split);
   if (n % split)
     text_line(k->t, "@from = @rank * %lld / %d\n@count = (@rank + 1) * %lld / %d - @from", n, split, n, split);
   else
@@ -19,15 +20,16 @@ const char *wgmma_split_bounds(struct mma_kernel *k, const struct wg_plan *w)
 }
 
 // For slices of columns, nt counts those of one slice, and block `o` gets slice number `o` of them; else block @owner gets all.
-static const struct hole *holes_of(const struct mma_kernel *k, const struct wg_plan *w, int v)
+static const struct hole *holes_of(struct mma_kernel *k, const struct wg_plan *w, int v)
 {
   const struct mma_plan *p = &w->p;
   const struct mma_shape s = p->shape[v];
   const int mt = s.rows ? p->mt : 1, nt = s.cols >= 0 ? p->cols[s.cols].nt / w->slices : 1;
   const bool sliced = w->slices > 1;
+  const char *to = sliced ? "o" : "@owner";
   return KEPT_HOLES(k->mem, NULL, INT(v, v), STR(reg, k->reg[v] ? k->reg[v] : ""), INT(mt, mt), INT(nt, nt), INT(h, s.rows ? 2 : 1),
                     INT(e, s.cols >= 0 ? 2 : 1), INT(others, w->split - 1), INT(all, wgmma_own_groups(w) * mt * nt), INT(split, w->split),
-                    INT(sliced, sliced), STR(to, sliced ? "o" : "@owner"),
+                    INT(sliced, sliced), STR(to, to), STR(peer, wgmma_pair_peer(k, w, to, "@half")),
                     STR(tile, sliced && s.cols >= 0 ? arena_printf(k->mem, "o * %d + n", nt) : "n"),
                     STR(at, arena_printf(k->mem, "(%s * %d + m) * %d + n", sliced ? "@g" : arena_printf(k->mem, "@g / %d", w->split), mt, nt)));
 }
@@ -39,10 +41,15 @@ void wgmma_split_declare(struct mma_kernel *k, const struct wg_plan *w)
     if (mma_accumulates(p, p->order[i])) text_fill(k->t, "%in$v:[$others].[$all, 128].[$h, 1].[1, $e].fp32.SH", holes_of(k, w, p->order[i]));
 }
 
-// The other blocks may write once all have begun.
+// The other blocks may write once all have begun. Pairs have met before.
 void wgmma_split_begin(struct mma_kernel *k, const struct wg_plan *w)
 {
-  if (w->split) text_line(k->t, "Sync<cluster.arrive.relaxed>#t()");
+  if (w->split && w->pair_axis < 0) text_line(k->t, "Sync<cluster.arrive.relaxed>#t()");
+}
+
+static void await_begin(struct mma_kernel *k, const struct wg_plan *w)
+{
+  if (w->pair_axis < 0) text_line(k->t, "Sync<cluster.wait>#group()");
 }
 
 static void meet(struct mma_kernel *k) { text_line(k->t, "Sync<cluster.arrive>#group()\nSync<cluster.wait>#group()"); }
@@ -53,7 +60,7 @@ static void send(struct mma_kernel *k, const struct wg_plan *w, int v)
             "?sliced each o:$split\n"
             "if ($to != @rank) {\n"
             "each m:$mt n:$nt\n"
-            "%in$v[@rank - (@rank > $to)].peer($to)[$at, @i] <- Move(%$reg[m, $tile])",
+            "%in$v[@rank - (@rank > $to)].peer($peer)[$at, @i] <- Move(%$reg[m, $tile])",
             holes_of(k, w, v));
 }
 
@@ -109,7 +116,7 @@ static void slice_plan(struct mma_kernel *k, const struct wg_plan *w)
 void wgmma_split_join(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (!w->split) return;
-  text_line(k->t, "Sync<cluster.wait>#group()");
+  await_begin(k, w);
   if (w->slices == 1) text_line(k->t, "@owner = @g %% %d", w->split);
   each_sum(k, w, send);
   meet(k);
@@ -123,6 +130,6 @@ void wgmma_split_join(struct mma_kernel *k, const struct wg_plan *w)
 void wgmma_split_accompany(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (!w->split) return;
-  text_line(k->t, "Sync<cluster.wait>#group()");
+  await_begin(k, w);
   meet(k);
 }

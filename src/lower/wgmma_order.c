@@ -37,7 +37,7 @@ static double read_along(const struct wg_plan *w, int axis) { return elements_al
 
 static int64_t widest(const struct wg_plan *w, const struct wgmma_order *o)
 {
-  int64_t at_once = MIN(w->blocks, w->p.job->gpu->cores) / (w->pair_axis >= 0 ? 2 : MAX(1, w->split)), best = 1;
+  int64_t at_once = MIN(w->blocks, w->p.job->gpu->cores) / wgmma_cluster(w), best = 1;
   double first = read_along(w, o->band[0]), second = read_along(w, o->band[1]), least = 0;
   for (int64_t n = 1; n <= o->extent[o->band[0]]; n++) {
     double read = (double)n * first + (double)((at_once + n - 1) / n) * second;

@@ -28,9 +28,10 @@ const char *wgmma_last_stage(struct mma_kernel *k)
 // One thread of the warpgroup arrives, or one for each block of a pair.
 void wgmma_release(struct mma_kernel *k, const struct wg_plan *w, const char *when, const char *which)
 {
-  const bool pair = w->pair_axis >= 0;
-  text_line(k->t, pair ? "if (@i < 2%s) {\nSync<mbar.leave>(%%empty[%s].peer(@i %% 2))" : "if (@i == 0%s) {\nSync<mbar.arrive>(%%empty[%s])", when,
-            which);
+  if (w->pair_axis >= 0)
+    text_line(k->t, "if (@i < 2%s) {\nSync<mbar.leave>(%%empty[%s].peer(%s))", when, which, wgmma_pair_peer(k, w, "@rank", "@i % 2"));
+  else
+    text_line(k->t, "if (@i == 0%s) {\nSync<mbar.arrive>(%%empty[%s])", when, which);
 }
 
 // ---- products ----

@@ -71,6 +71,8 @@ static bool combines_columns(const struct mma_plan *p)
 
 // ---- the plan ----
 
+int wgmma_cluster(const struct wg_plan *w) { return MAX(1, w->split) * wgmma_pair_size(w); }
+
 int wgmma_own_groups(const struct wg_plan *w) { return w->slices > 1 ? w->groups : (w->groups + w->split - 1) / w->split; }
 
 static int64_t bytes_in(const struct wg_plan *w)
@@ -91,9 +93,9 @@ bool wgmma_split_fit(struct wg_plan *w, int split)
   w->split = split, w->slices = 1;
   if (!split) return true;
   if (split < 2 || split > WG_SPLIT_MOST || split & (split - 1)) return mma_refuse(p, "knobs out of range");
-  if (!(gpu->can & CAN_CLUSTER) || gpu->cluster < split) return mma_refuse(p, "the target has no clusters of %d blocks", split);
+  if (!(gpu->can & CAN_CLUSTER) || gpu->cluster < wgmma_cluster(w)) return mma_refuse(p, "the target has no clusters of %d blocks", wgmma_cluster(w));
   if (p->job->tail || p->may_hide) return mma_refuse(p, "blocks do not share a loop with a tail or with hidden iterations");
-  if (w->walks || w->pair_axis >= 0 || w->first) return mma_refuse(p, "blocks that share a loop do not walk, form pairs or chain products");
+  if (w->walks || w->first) return mma_refuse(p, "blocks that share a loop do not walk or chain products");
   if (p->iterations < split || norm_only_loop(p->n->block) < 0) return mma_refuse(p, "%d blocks share one loop of as many iterations", split);
   if (!may_split(p)) return false;
   if (in_slices(w)) w->slices = split;

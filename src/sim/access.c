@@ -29,17 +29,34 @@ void access_elements(struct access *x, const struct sim_place *p)
   x->row = !apart && x->mask == FULL;
 }
 
+// Notes that threads move data between blocks. Arrivals by mbar.leave do not order their reads there; shadow.c checks their writes.
+static void exchange(struct access *x)
+{
+  struct sim *s = x->w->s;
+  if (x->there || x->op->buffer->type == TT_MBAR) return;
+  if (x->write && !x->atomic) {
+    s->sent[x->agent] = EPOCH(x->clock, WHOLE);
+    return;
+  }
+  s->fetches = true;
+  if (s->leaves)
+    report(x->w, x->a, SIM_RACE, __builtin_ctz(x->mask | 1u << (LANES - 1)),
+           "moves data between blocks whose arrivals by mbar.leave order no writes");
+}
+
+// Whether the warp has waited, or follows one that has, at a barrier of the cluster. Then all its blocks have begun.
+static bool all_begun(const struct warp *w)
+{
+  const struct sim *s = w->s;
+  return w->known.all[s->begun] > s->start || (w->some_lanes && w->some.all[s->begun] > s->start);
+}
+
 static void homes(struct access *x)
 {
   struct sim *s = x->w->s;
   x->near = x->op->peer < 0 && !x->there;
   if (x->near) return;
-  if (!x->there && x->op->buffer->type != TT_MBAR) {
-    s->exchanges = true;
-    if (s->leaves)
-      report(x->w, x->a, SIM_RACE, __builtin_ctz(x->mask | 1u << (LANES - 1)),
-             "moves data between blocks whose arrivals by mbar.leave order no writes");
-  }
+  exchange(x);
   const struct vec *peer = x->there ? NULL : code_eval(x->w, x->op->peer);
   EACH
   {
@@ -48,6 +65,10 @@ static void homes(struct access *x)
     int64_t rank = x->there ? x->there->rank : peer->v[l];
     bool there = rank >= 0 && rank < s->cluster;
     if (there) x->home[l] = &s->ctas[rank];
+    if (there && x->home[l] != x->w->cta && !all_begun(x->w))
+      report(x->w, x->a, SIM_BEGIN, access_lane(x, l),
+             "uses shared memory of block %lld of the cluster, which may not have begun: no barrier of the cluster has been waited for",
+             (long long)rank);
     if (there && x->home[l]->left) continue;
     report(x->w, x->a, SIM_BOUNDS, access_lane(x, l),
            there ? "uses shared memory of block %lld of the cluster, which has ended" : "uses shared memory of block %lld of a cluster of %d",

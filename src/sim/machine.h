@@ -228,7 +228,10 @@ struct sim {
   int nstarts;
   uint64_t stamps;
   struct cta *ctas;
-  bool leaves, exchanges; // the kernel has mbar.leave; threads move data between blocks of the cluster
+  // In the running cluster: mbar.leave was used; threads read shared memory of other blocks; by agent, when it last wrote there.
+  bool leaves, fetches;
+  uint32_t *sent;
+  int begun; // no agent: the clock of this number tells a warp that all blocks of the cluster have begun
   struct gather cluster_gather;
   struct {
     int size[TILE_DIMS], stride[TILE_DIMS];

@@ -115,11 +115,22 @@ enum go sem_mbar_arrive(struct warp *w, const struct sim_atom *a)
   return GO_ON;
 }
 
-// It does not order writes, so blocks of the cluster may exchange data by TMA only.
+// Whether the warp knows of a write to another block's memory. Its arrivals by mbar.leave would seem to order that.
+static bool has_sent(const struct warp *w)
+{
+  const struct sim *s = w->s;
+  for (int i = 0; i < s->nagents; i++) {
+    const uint32_t at = s->sent[i];
+    if (at > s->start && (i == w->agent || at <= w->known.all[i] || (w->some_lanes && at <= w->some.all[i]))) return true;
+  }
+  return false;
+}
+
+// It does not order writes. So until the last one, blocks of the cluster may exchange data by TMA only.
 enum go sem_mbar_leave(struct warp *w, const struct sim_atom *a)
 {
   w->s->leaves = true;
-  if (w->s->exchanges)
+  if (w->s->fetches || has_sent(w))
     report(w, a, SIM_RACE, __builtin_ctz(w->active), "does not order what threads write for another block of the cluster (mbar.arrive does)");
   arrive(w, a, NULL, false);
   return GO_ON;

@@ -143,6 +143,16 @@ static bool saw_reads(struct access *x, struct shadow *h, int64_t c, int lane)
   return true;
 }
 
+// Checks a write by threads for another block. Earlier accesses there may only seem ordered, by mbar.leave, which orders no writes.
+static bool may_send(struct access *x, const struct shadow *h, int64_t c, int lane)
+{
+  const struct sim *s = x->w->s;
+  bool used = h->write[c] > s->start && h->agent[c] != x->agent;
+  for (int i = 0; i < h->nreaders; i++) used |= h->reader[i] != x->agent && h->reads[h->reader[i]][c] > s->start;
+  if (used) report(x->w, x->a, SIM_RACE, access_lane(x, lane), "moves data between blocks whose arrivals by mbar.leave order no writes");
+  return !used;
+}
+
 static void shared_lane(struct access *x, struct shadow *h, uint32_t *mine, int lane)
 {
   const struct sim *s = x->w->s;
@@ -152,7 +162,9 @@ static void shared_lane(struct access *x, struct shadow *h, uint32_t *mine, int 
   uint32_t epoch = EPOCH(x->clock, shadow_stamp(x, lane));
   bool good = true;
   uint16_t site = shadow_site(x);
+  const bool sends = x->write && !x->near && !x->there && s->leaves;
   for (; c <= end; c++) {
+    if (good && sends) good = may_send(x, h, c, lane);
     bool quick = x->write ? h->write[c] <= s->start || plain(x, h->write[c], h->agent[c], epoch & WHOLE)
                           : plain(x, h->write[c], h->agent[c], epoch & WHOLE) && s->site_buf[h->site[c]] == x->op->buf;
     if (good && (!quick || x->atomic)) good = saw_write(x, h, c, lane, !x->write || x->atomic);

@@ -246,7 +246,7 @@ static void run_blocks(struct sim *s)
 {
   for (int64_t b = 0; b < s->nblocks && !s->stopped; b += s->cluster) {
     s->start = s->starts[s->nstarts++] = EPOCH(s->time, WHOLE);
-    s->ntaken = 0;
+    s->ntaken = 0, s->leaves = s->fetches = false;
     s->cluster_gather.threads = 0;
     for (int c = 0; c < s->cluster; c++) cta_reset(s, &s->ctas[c], b + c);
     sched_run(s);
@@ -273,7 +273,8 @@ int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_k
     shared_memory(s);
     registers(s);
     maps(s);
-    s->nagents = s->cluster * (s->nwarps * KINDS + s->nmbars);
+    s->begun = s->cluster * (s->nwarps * KINDS + s->nmbars), s->nagents = s->begun + 1;
+    s->sent = NEWS(s->mem, uint32_t, s->nagents);
     gather_new(s, &s->cluster_gather);
     s->starts = NEWS(s->mem, uint32_t, s->nblocks / s->cluster + 1);
     s->ctas = NEWS(s->mem, struct cta, s->cluster);

@@ -5,6 +5,7 @@
 static void completed(struct sim *s, struct gather *g)
 {
   sync_copy(s, g->done, g->acc);
+  if (g == &s->cluster_gather) sync_bump(&g->done.all[s->begun], EPOCH(s->time, WHOLE));
   memset(g->acc.all, 0, sizeof *g->acc.all * (size_t)(KNOWN * s->nagents));
   g->acc.parts->n = 0;
   g->threads = 0, g->phase++;

@@ -5,19 +5,22 @@
 
 #include <math.h>
 
-// The wgmma choice with the least modelled time: with this many blocks for a tile, or of all (-1).
-static const struct choice *best(const struct lower_plan *p, int64_t split)
+// The wgmma choice with the least modelled time: with this many blocks for a tile, or of all (-1); in pairs or not (-1: either).
+static const struct choice *best_of(const struct lower_plan *p, int64_t split, int64_t pair)
 {
   const struct choice *x = NULL;
   for (int i = 0; i < p->unit[0].nchoices; i++) {
     const struct choice *c = &p->unit[0].choice[i];
     if (c->scheme < 0 || strcmp(scheme_at(c->scheme)->name, "wgmma") != 0 || (split >= 0 && scheme_knob(c, "split") != split)) continue;
+    if (pair >= 0 && scheme_knob(c, "pair") != pair) continue;
     if (!x || c->cost < x->cost) x = c;
   }
   return x;
 }
 
-static struct lower_plan product(struct arena *mem, int rows, int terms, int columns)
+static const struct choice *best(const struct lower_plan *p, int64_t split) { return best_of(p, split, -1); }
+
+static struct lower_plan wide_product(struct arena *mem, int rows, int terms, int columns, int wide)
 {
   static struct target gpu;
   struct err e = {0};
@@ -27,10 +30,12 @@ static struct lower_plan product(struct arena *mem, int rows, int terms, int col
                                   "X: f16[%d, %d]\n W: f16[%d, %d]\n R: f16[%d, %d]\n O = block(x=%d, y=%d; i=%d) {\n"
                                   " x = iter(X, imap={x:0}, fmap={i:1})\n w = iter(W, imap={y:1}, fmap={i:0})\n r = iter(R, imap={x:0, y:1})\n"
                                   " save(relu(accum(matmul(x, w))) + r, omap={x:0, y:1})\n }\n return O",
-                                  rows, terms, terms, columns, rows, columns, rows / 128, columns / 128, terms / 64);
+                                  rows, terms, terms, columns, rows, columns, rows / 128, columns / wide, terms / 64);
   must(lower_plan(mem, read(mem, text), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), "a product", &e);
   return p;
 }
+
+static struct lower_plan product(struct arena *mem, int rows, int terms, int columns) { return wide_product(mem, rows, terms, columns, 128); }
 
 static void few_tiles_with_long_sums(void **state)
 {
@@ -41,6 +46,21 @@ static void few_tiles_with_long_sums(void **state)
   assert_true(best(&few, 2)->cost < 0.85 * best(&few, 0)->cost);
   assert_int_equal(scheme_knob(best(&many, -1), "split"), 0); // 1,024 tiles
   assert_int_equal(scheme_knob(best(&all, -1), "split"), 0);  // 132 tiles
+  arena_close(&mem);
+}
+
+// 64 tiles make more clusters of four than the multiprocessors have room for. Pairs are tried with wider tiles.
+static void pairs_of_wider_tiles(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  const struct lower_plan p = wide_product(&mem, 256, 4096, 5120, 160), narrow = product(&mem, 256, 4096, 512);
+  const struct choice *c = best_of(&p, 2, 1);
+  assert_non_null(c);
+  assert_int_equal(scheme_knob(c, "cols"), 192);
+  assert_true(c->cost < best_of(&p, 2, 0)->cost);
+  assert_int_equal(scheme_knob(best_of(&narrow, 2, 1), "cols"), 0); // 8 tiles
+  assert_true(best_of(&narrow, 2, 1)->cost > best_of(&narrow, 2, 0)->cost);
   arena_close(&mem);
 }
 
@@ -64,14 +84,15 @@ static void compiles(struct arena *mem, const struct device_program *d)
 static void compiled_and_proven(void **state)
 {
   (void)state;
-  for (int split = 2; split <= 4; split *= 2) {
+  for (int i = 0; i < 4; i++) {
+    const int split = i % 2 ? 4 : 2, pair = i / 2;
     struct arena mem = {0};
     struct err e = {0};
     struct device_program d;
     struct device_proof proof;
     const char *why = "";
     const struct lower_plan p = product(&mem, 256, 4096, 512);
-    const struct choice *c = best(&p, split);
+    const struct choice *c = best_of(&p, split, pair);
     assert_non_null(c);
     must(lower_make(&mem, &p, c, &d, &e), "a product", &e);
     compiles(&mem, &d);
@@ -90,7 +111,7 @@ static void no_clusters(void **state)
   struct err e = {0};
   struct lower_plan p = product(&mem, 256, 4096, 512);
   const struct target budget = gpu_budget(p.gpu, 132, 0);
-  struct choice c = *best(&p, 2);
+  struct choice c = *best_of(&p, 2, 0);
   struct lower_out out = {0};
   p.gpu = &budget;
   struct lower_job j = lower_unit_job(&mem, &p, &p.unit[0], false);
@@ -102,7 +123,7 @@ static void no_clusters(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(few_tiles_with_long_sums), cmocka_unit_test(compiled_and_proven),
-                                     cmocka_unit_test(no_clusters)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(few_tiles_with_long_sums), cmocka_unit_test(pairs_of_wider_tiles),
+                                     cmocka_unit_test(compiled_and_proven), cmocka_unit_test(no_clusters)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

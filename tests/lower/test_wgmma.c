@@ -24,11 +24,13 @@ TEST(pairs)
 TEST(wide)
 TEST(brought)
 TEST(split)
+TEST(pair_split)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_chains),  cmocka_unit_test(test_stores),
-                                     cmocka_unit_test(test_layers),   cmocka_unit_test(test_large),   cmocka_unit_test(test_pairs),
-                                     cmocka_unit_test(test_wide),     cmocka_unit_test(test_brought), cmocka_unit_test(test_split)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products),  cmocka_unit_test(test_chains),  cmocka_unit_test(test_stores),
+                                     cmocka_unit_test(test_layers),    cmocka_unit_test(test_large),   cmocka_unit_test(test_pairs),
+                                     cmocka_unit_test(test_wide),      cmocka_unit_test(test_brought), cmocka_unit_test(test_split),
+                                     cmocka_unit_test(test_pair_split)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
