@@ -71,7 +71,7 @@ struct search_opts job_search_opts(struct job *j)
 }
 
 // A search of a part of a program for a GPU must be able to gain this share of what all parts may gain over a kernel that is made by rule.
-static const double WORTH = 0.02;
+static const double WORTH = 0.05;
 
 // With a kernel by rule that takes at most so many seconds, the part is not searched. 0: it is searched in any case.
 static double enough_for(const struct job *j, const struct contest *c)
@@ -80,7 +80,7 @@ static double enough_for(const struct job *j, const struct contest *c)
   if (j->target.kind != TARGET_GPU || j->split.n == 1) return 0;
   for (int i = 0; i < j->split.n; i++)
     if (j->contests[i].twin < 0) all += part_alike(j, i) * j->contests[i].gain;
-  return search_library_seconds(&j->target, c->part->g) - c->gain + WORTH * all / part_alike(j, (int)(c - j->contests));
+  return j->target.launch + search_library_seconds(&j->target, c->part->g) - c->gain + WORTH * all / part_alike(j, (int)(c - j->contests));
 }
 
 struct search_opts job_part_opts(struct job *j, const struct contest *c)

@@ -286,7 +286,11 @@ static int begin_machine(struct job *j, struct err *e)
 static int check_machine(struct job *j, struct err *e)
 {
   const struct gpu_need need = {gpu_runs_on(&j->target), signature_of(j->program).bytes};
-  return j->worker ? gpu_machine_check(j->worker, j->forge, &need, e) : OK;
+  const int status = j->worker ? gpu_machine_check(j->worker, j->forge, &need, e) : OK;
+  if (status == OK || e->id != ERR_STOPPED || job_stopped_by_user(j)) return status;
+  j->unmeasured = arena_printf(j->mem, "the time, %.3g seconds, was over before the GPU was ready", clock_most(j));
+  job_warn(j, arena_printf(j->mem, "%s, so no kernel was run; the model chose", j->unmeasured));
+  return j->cut = true, *e = (struct err){0}, OK;
 }
 
 // The kernels of the program's reference are compiled in a thread, unless the program will be divided: then open_parts does it.
