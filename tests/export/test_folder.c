@@ -315,9 +315,9 @@ static void savers_and_readers(void)
   struct err e = {0};
   assert_int_equal(save(shared, 0, &e), OK);
   running = true;
-  assert_int_equal(pthread_create(&reads, NULL, reader, NULL), 0);
-  const pid_t pid = fork();
+  const pid_t pid = fork(); // before there are threads, whose locks the child would inherit
   if (!pid) _exit(saver((void *)SAVERS) ? 1 : 0);
+  assert_int_equal(pthread_create(&reads, NULL, reader, NULL), 0);
   for (intptr_t i = 0; i < SAVERS; i++) assert_int_equal(pthread_create(&thread[i], NULL, saver, (void *)i), 0);
   for (int i = 0; i < SAVERS; i++) {
     assert_int_equal(pthread_join(thread[i], (void **)&said), 0);
