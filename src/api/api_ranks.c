@@ -49,6 +49,8 @@ void module_describe(struct mica_module *x, const struct mica_module *of, bool r
   x->p.object.function = p->object.function ? arena_strdup(&x->mem, p->object.function) : NULL;
   x->p.in_shard = arena_copy(&x->mem, p->in_shard, sizeof(int) * (size_t)(p->nin + 1));
   x->p.out_shard = arena_copy(&x->mem, p->out_shard, sizeof(int) * (size_t)(p->nout + 1));
+  x->p.in_extents = arena_copy(&x->mem, p->in_extents, sizeof *p->in_extents * (size_t)p->nin);
+  x->p.out_extents = arena_copy(&x->mem, p->out_extents, sizeof *p->out_extents * (size_t)p->nout);
   x->p.in = parts(&x->mem, p->nin, p->in, p->in_shard, world);
   x->p.out = parts(&x->mem, p->nout, p->out, p->out_shard, world);
 }

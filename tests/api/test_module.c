@@ -181,6 +181,31 @@ static void only_frozen_inputs_are_frozen(void **state)
   mica_close(m);
 }
 
+// A frozen module describes itself after the one that it was made of is closed.
+static void a_frozen_module_stands_alone(void **state)
+{
+  (void)state;
+  static const char text[] = "program frozen() {\n  X: f32[3, 8]\n  W: f32[8, 20] frozen\n  return exp(matmul(X, W)) + exp(W[0:1])\n}\n";
+  static const float in[3 * 8], w[8 * 20];
+  struct mica_context *m = mica_open();
+  struct mica_options o = mica_options_default();
+  struct mica_program *p;
+  struct mica_report *r;
+  struct mica_module *x, *f = NULL, *again = NULL;
+  o.remember = 0, o.threads = 1, o.measure = 1;
+  if (mica_load_text(m, text, "frozen.mica", 0, NULL, &p) || mica_optimize(m, p, &o, &r) || mica_module_of(m, r, &x)) fail_msg("%s", mica_error(m));
+  if (mica_module_freeze(x, (const void *[]){in, w}, &f)) fail_msg("%s", mica_error(m));
+  mica_module_close(x);
+  for (int i = 0; i < 2; i++) {
+    assert_false(mica_module_is_extent(f, i));
+    for (int d = 0; d < 2; d++) assert_int_equal(mica_module_input_extent(f, i, d), -1);
+  }
+  assert_int_equal(mica_module_output_extent(f, 0, 0), -1);
+  if (mica_module_freeze(f, (const void *[]){in, w}, &again)) fail_msg("%s", mica_error(m));
+  mica_module_close(f), mica_module_close(again);
+  mica_close(m);
+}
+
 static void addresses_are_checked(void **state)
 {
   (void)state;
@@ -384,6 +409,7 @@ int main(void)
                                      cmocka_unit_test(with_a_run_time_extent),
                                      cmocka_unit_test(compiled_where_it_has_to_be),
                                      cmocka_unit_test(only_frozen_inputs_are_frozen),
+                                     cmocka_unit_test(a_frozen_module_stands_alone),
                                      cmocka_unit_test(addresses_are_checked),
                                      cmocka_unit_test(many_threads),
                                      cmocka_unit_test(wrong_folders),
