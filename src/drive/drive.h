@@ -22,7 +22,7 @@
 //   job.c          a job: options, the two forms of the program, target, database and its keys
 //   deadline.c     the time of a job, and how the components that it calls are told to end
 //   agree.c        processes that share the searches of a job (MPI)
-//   recut.c        a part that is searched within lower limits, in pieces besides
+//   recut.c        searches a part in pieces, in addition to the search of the whole part
 //   candidate.c    makes a compiled candidate of a found graph
 //   price.c        the modelled time of a found graph on a GPU
 //   verified.c     the certificate of a candidate, and which evidence is accepted
@@ -344,7 +344,6 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
 int device_take(const struct job *j, struct candidate *c, const struct lower_plan *p, const struct choice *pick, struct err *e);
 // Kernels of a joined program, with the choices of its parts.
 int device_joined(struct job *j, struct candidate *c, struct err *e);
-void device_proofs_join(struct job *j);                                 // the proof of the whole is those of its parts
 void device_algorithms(struct device_program *d, const int *algorithm); // sets the measured algorithms for each launch; NULL: none were measured
 // Compiles with NVRTC if it is installed. STOPPED if no time is left.
 void device_compile(const struct job *j, struct lowered *d, struct err *e);

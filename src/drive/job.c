@@ -73,7 +73,7 @@ struct search_opts job_search_opts(struct job *j)
 // A search of a part of a program for a GPU must be able to gain this share of what all parts may gain over a kernel that is made by rule.
 static const double WORTH = 0.05;
 
-// With a kernel by rule that takes at most so many seconds, the part is not searched. 0: it is searched in any case.
+// Returns a limit in seconds. A part is not searched if a rule makes a kernel of it within this limit. 0: the part is always searched.
 static double enough_for(const struct job *j, const struct contest *c)
 {
   double all = 0;

@@ -452,7 +452,9 @@ static void take_base(struct job *j)
   struct err none = {0};
   for (int i = 0; i < j->split.n; i++) {
     struct contest *c = &j->contests[i];
-    if (c->twin < 0 && c->best && (!c->cand[0].gpu.lowered || !pass_leader(j, c, &c->cand[0]))) return;
+    if (c->twin >= 0 || !c->best || (c->cand[0].gpu.lowered && pass_leader(j, c, &c->cand[0]))) continue;
+    if (job_ending(j, STOP_PROOF)) c->cand[0].dropped = NULL; // the stop ended the check; the candidate is not wrong
+    return;
   }
   device_compile(j, j->base.gpu.lowered, &none);
   if (none.status != OK) return;

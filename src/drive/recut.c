@@ -1,6 +1,7 @@
-// A part that computes an operand of a product by several operators, such as a norm of the keys of an attention, is searched in pieces besides: these
-// operators are pieces without products. The joined results of the pieces are results of the part, too. The cut stores more tensors, but the searches
-// of the pieces are short. That of the whole part may not end in its time, and its later kernels have few operators.
+// Searches a part in pieces, in addition to the search of the whole part. This applies to parts that compute an operand of a product by several
+// operators, such as a norm of the keys of an attention. These operators form pieces without products. Each combination of results is joined into a
+// result of the part. The cut stores more tensors, but the searches of the pieces are short. The search of the whole part may not end in its time, and
+// it allows fewer operators in kernels that read the results of other kernels.
 #include "drive/drive.h"
 
 #include <math.h>
@@ -48,12 +49,6 @@ static int search_piece(struct recut *r, int piece, struct search_stats *sum, st
   return keep_best(r, piece, &found), status;
 }
 
-static int by_cost(const void *a, const void *b)
-{
-  const struct found *x = a, *y = b;
-  return x->cost < y->cost ? -1 : x->cost > y->cost ? 1 : (x->structure > y->structure) - (x->structure < y->structure);
-}
-
 // Adds the part with result at[i] of each piece i; leaves it out if it cannot be joined or lowered.
 static void join(struct recut *r, const int *at, const struct pricing *by, struct search_result *to)
 {
@@ -86,7 +81,7 @@ static void join_all(struct recut *r, const struct pricing *by, struct search_re
   for (int i = 0; i < r->split.n; i++, at[i - 1] = 0)
     for (at[i] = 1; at[i] < r->n[i]; at[i]++) join(r, at, by, to);
   for (int i = before; i < to->n; i++) all[i].structure = own + i - before;
-  qsort(all, (size_t)to->n, sizeof *all, by_cost);
+  qsort(all, (size_t)to->n, sizeof *all, found_order);
 }
 
 int recut_open(struct job *j, const struct contest *c, struct recut **out, struct err *e)

@@ -100,7 +100,7 @@ static int take_given(struct job *j, struct contest *c, struct err *e)
   return c->found->n = 1, OK;
 }
 
-static const double BEFORE_PIECES = 0.6; // share of the time for the search of a part, if it is searched in pieces besides
+static const double BEFORE_PIECES = 0.6; // share of the time for the search of a part, if its pieces are searched after it
 
 // A stop ends the search early; verified graphs are used.
 int pipe_search_part(struct job *j, struct contest *c, struct search_result *r, struct err *e)

@@ -55,8 +55,8 @@ int lax_products(struct arena *mem, const struct graph *p, const struct lax_proo
 // the order of first use, and its outputs in the program's order. Outputs of the program that no operator computes (an input, a view of one)
 // belong to no part; lax_join adds them.
 int lax_partition(struct arena *mem, const struct graph *p, int max_ops, const struct lax_probe *probe, struct lax_split *s, struct err *e);
-// p: one part. Splits it as lax_partition does, and besides before the first products, if at least LAX_OPERANDS operators compute their operands: a norm
-// of the keys of an attention is then a part of its own.
+// p: one part. Splits it as lax_partition does. It also cuts before the first products if at least LAX_OPERANDS operators compute their operands. A norm
+// of the keys of an attention then becomes a separate part.
 enum { LAX_OPERANDS = 2 };
 int lax_operands(struct arena *mem, const struct graph *p, struct lax_split *s, struct err *e);
 // Puts optimized parts (same signatures) back together as one kernel graph with the signature of p.

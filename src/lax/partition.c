@@ -177,7 +177,7 @@ static int parts_of(struct arena *mem, struct facts *f, bool operands, struct la
   if (!all.whole)
     push_stages(&w, &all);
   else if (operands && mark_operands(f, first) >= LAX_OPERANDS)
-    split(&w, &all, first, group, "the product after it is searched alone");
+    split(&w, &all, first, group, "cut before the first products");
   else
     push(&w, all);
   while (w.n) step(&w, first, group);

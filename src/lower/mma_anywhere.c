@@ -8,8 +8,8 @@
 // these products.
 #include "lower/mma.h"
 
-// PIECES, LOOP_PIECES: pieces of a thread in flight; the same in a loop, beside accumulators. LEAST: elements of a row, so that a piece takes fewer
-// instructions than its elements one by one
+// PIECES: pieces that a thread has in flight. LOOP_PIECES: the same within a loop, where accumulators occupy registers. LEAST: elements of a row from
+// which on a piece takes fewer instructions than copies of single elements.
 enum { PIECES = 10, LOOP_PIECES = 4, LEAST = 5 };
 
 static int64_t whole_vectors(const struct mma_plan *p, const struct plan_access *a) { return norm_elements(p->n, a->tensor) / MMA_PIECE; }
@@ -70,16 +70,19 @@ static const struct hole *holes_of(const struct mma_kernel *k, const struct mma_
                     INT(tail, norm_elements(p->n, tensor) % MMA_PIECE), INT(tile, t->tensor), STR(batch, batches > 1 ? "i" : "0"));
 }
 
+// Opens the loop over the pieces of a thread in a batch. @c: number of the piece; @e: its first element in the tensor.
+#define EACH_PIECE                 \
+  "each j:$each\n"                 \
+  "@turn = $batch * $each + j\n"   \
+  "@c = @turn * $threads + @tid\n" \
+  "?cut @row = $row\n"             \
+  "@e = $at\n"
+
 static void loads(struct mma_kernel *k, const struct hole *holes)
 {
   text_fill(k->t,
-            "each j:$each\n"
-            "@turn = $batch * $each + j\n"
-            "@c = @turn * $threads + @tid\n"
-            "?cut @row = $row\n"
-            "@e = $at\n"
-            "%raw$tile[j][0] <- Move<ld.global.nc>(%$memory.tile([8])[min(@e / 8, $most)])\n"
-            "%raw$tile[j][1] <- Move<ld.global.nc>(%$memory.tile([8])[min(@e / 8 + 1, $most)])",
+            EACH_PIECE "%raw$tile[j][0] <- Move<ld.global.nc>(%$memory.tile([8])[min(@e / 8, $most)])\n"
+                       "%raw$tile[j][1] <- Move<ld.global.nc>(%$memory.tile([8])[min(@e / 8 + 1, $most)])",
             holes);
 }
 
@@ -87,24 +90,19 @@ static void loads(struct mma_kernel *k, const struct hole *holes)
 static void stores(struct mma_kernel *k, const struct hole *holes)
 {
   text_fill(k->t,
-            "each j:$each\n"
-            "@turn = $batch * $each + j\n"
-            "@c = @turn * $threads + @tid\n"
-            "?cut @row = $row\n"
-            "@e = $at\n"
-            "%piece:[8].$type.RF\n"
-            "%piece <- Move<shift, @e % 8>(%raw$tile[j][0], %raw$tile[j][1])\n"
-            "?last if ($inner == $inside) {\n"
-            "?last each z:$rest\n"
-            "?last %piece[$last + z] <- Init<0.0>()\n"
-            "?last }\n"
-            "?last }\n"
-            "?over if (@c < $pieces) {\n"
-            "%s$buffer[$stage].tile([1, 8])[$outer, $inner] <- Move(%piece)\n"
-            "?tail if (@e / 8 + 1 >= $whole) {\n"
-            "?tail for (z = 0; z < 8; z += 1) rolled {\n"
-            "?tail if (@e + z >= $whole * 8 && ($inner) * 8 + z < $cols) {\n"
-            "?tail %s$buffer[$stage][$outer, ($inner) * 8 + z] <- Move(%$memory[@e + z])",
+            EACH_PIECE "%piece:[8].$type.RF\n"
+                       "%piece <- Move<shift, @e % 8>(%raw$tile[j][0], %raw$tile[j][1])\n"
+                       "?last if ($inner == $inside) {\n"
+                       "?last each z:$rest\n"
+                       "?last %piece[$last + z] <- Init<0.0>()\n"
+                       "?last }\n"
+                       "?last }\n"
+                       "?over if (@c < $pieces) {\n"
+                       "%s$buffer[$stage].tile([1, 8])[$outer, $inner] <- Move(%piece)\n"
+                       "?tail if (@e / 8 + 1 >= $whole) {\n"
+                       "?tail for (z = 0; z < 8; z += 1) rolled {\n"
+                       "?tail if (@e + z >= $whole * 8 && ($inner) * 8 + z < $cols) {\n"
+                       "?tail %s$buffer[$stage][$outer, ($inner) * 8 + z] <- Move(%$memory[@e + z])",
             holes);
 }
 

@@ -1,7 +1,7 @@
 // The plan for given knobs: the number of tiles of a warp, what warps share, and whether registers and shared memory suffice.
 #include "lower/mma.h"
 
-enum { COPY_REGISTERS = 40 }; // addresses and other registers beside those of a copy
+enum { COPY_REGISTERS = 40 }; // registers of a thread for addresses and other values, without those of a copy
 
 // ---- columns among warps ----
 

@@ -84,7 +84,7 @@ bool by_rule_is_enough(struct arena *mem, const struct graph *p, const struct ta
   return *r = (struct search_result){.stats = {.verified = r->stats.verified}}, false;
 }
 
-static int cheaper_found(const void *a, const void *b)
+int found_order(const void *a, const void *b)
 {
   const struct found *x = a, *y = b;
   return x->cost < y->cost ? -1 : x->cost > y->cost ? 1 : (x->structure > y->structure) - (x->structure < y->structure);
@@ -96,5 +96,5 @@ void also_by_rule(struct arena *mem, const struct graph *p, const struct target 
   if (r->n) memcpy(all, r->found, sizeof *all * (size_t)r->n);
   r->found = all;
   add_fused(mem, p, t, o, r);
-  qsort(r->found, (size_t)r->n, sizeof *r->found, cheaper_found);
+  qsort(r->found, (size_t)r->n, sizeof *r->found, found_order);
 }

@@ -87,6 +87,8 @@ struct found {
   char schedule[256]; // the classes of its kernels' axes: "grid x=Q.1 y=Q.0 loop i=K.2 | exp"
 };
 
+int found_order(const void *a, const void *b); // for qsort of struct found: by cost, then by structure
+
 struct search_result {
   int n;
   struct found *found; // best first by `cost`
