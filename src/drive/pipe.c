@@ -153,26 +153,6 @@ static int open_each(struct job *j, int from, struct err *e)
   return before ? or_late(j, race_gpu_first(before, e), e) : OK;
 }
 
-// Compiles the reference kernels of the other parts and of the whole during the first search.
-static int open_parts(struct job *j, int from, struct err *e)
-{
-  const struct graph **g = NEWS(j->mem, const struct graph *, j->split.n + 1);
-  int n = 0;
-  for (int i = 0; i < j->split.n; i++) {
-    const struct contest *c = &j->contests[j->order[i]];
-    struct graph *stable;
-    char note[256];
-    bool changed;
-    if (!i || c->twin >= 0) continue;
-    TRY(plan_stable(j->mem, c->part->g, &stable, &changed, note, e));
-    g[n++] = stable;
-  }
-  g[n++] = j->program;
-  struct gpu_ahead *a = gpu_ahead_open(j->evaluator, gpu_runs_on(&j->target), n, g, job_stop(j, STOP_WORK));
-  const int status = open_each(j, from, e);
-  return gpu_ahead_close(a), status;
-}
-
 // Seconds that more time may save the program, or that a proof saves at the end of the time; a part counts for its twins too. INFINITY: nothing was
 // measured.
 static double gain(const struct job *j, int part)
@@ -227,7 +207,7 @@ static bool breadth_first(const struct job *j)
 static int walk_parts(struct job *j, int from, int to, struct err *e)
 {
   if (!breadth_first(j)) return walk_each(j, from, to, e);
-  TRY(open_parts(j, from, e));
+  TRY(open_each(j, from, e));
   return race_parts(j, to, e);
 }
 
@@ -277,7 +257,7 @@ static int begin_machine(struct job *j, struct err *e)
   TRY(gpu_reference_read(j->opts->reference, &by, e));
   if (j->target.kind != TARGET_GPU || *j->unmeasured || too_short(j)) return OK;
   TRY(gpu_machine_begin(j->forge, job_stop(j, STOP_WORK), &j->worker, e));
-  const struct gpu_evaluator_opts o = {.which = by, .worker = j->worker ? gpu_worker_path(j->worker) : NULL, .forge = j->forge};
+  const struct gpu_evaluator_opts o = {.which = by, .worker = j->worker ? gpu_worker_path(j->worker) : NULL, .forge = j->forge, .db = j->db};
   if (by != REFERENCE_CPU) j->evaluator = gpu_evaluator_open(&o);
   gpu_evaluator_expect(j->evaluator, j->program, job_stop(j, STOP_WORK));
   return OK;
@@ -293,19 +273,12 @@ static int check_machine(struct job *j, struct err *e)
   return j->cut = true, *e = (struct err){0}, OK;
 }
 
-// The kernels of the program's reference are compiled in a thread, unless the program will be divided: then open_parts does it.
-static void reference_ahead(struct job *j)
-{
-  if (j->stable && graph_ops(j->stable) <= j->opts->max_part_ops)
-    gpu_evaluator_ahead(j->evaluator, gpu_runs_on(&j->target), j->stable, job_stop(j, STOP_WORK));
-}
-
 // The worker opens the device, and the reference is compiled, while plans are read and proved. A machine that cannot race is reported before a search.
 // If a plan fails in the race, the job searches.
 static int walk_to_race(struct job *j, struct err *e)
 {
   TRY(walk(j, 0, PASS_EXPAND, e));
-  reference_ahead(j);
+  gpu_evaluator_ahead(j->evaluator, gpu_runs_on(&j->target), j->program, job_stop(j, STOP_WORK));
   TRY(walk(j, PASS_EXPAND + 1, PASS_SPLIT, e));
   TRY(check_machine(j, e));
   TRY(walk(j, PASS_SPLIT + 1, PASS_RACE, e));

@@ -6,16 +6,7 @@
 #include "base/trace.h"
 #include "gpu/session.h"
 
-#include <pthread.h>
 #include <string.h>
-
-struct job_thread {
-  pthread_t id;
-  struct guard *guard; // guard of the waiting thread
-  struct compilation *work;
-  bool good; // no allocation failed
-  struct shortage lack;
-};
 
 // ---- code ----
 
@@ -57,17 +48,6 @@ static int look_up(struct gpu_batch *b, struct err *e)
 
 // ---- compiling ----
 
-static void compile(void *work) { compile_work(work); }
-
-static void *work(void *arg)
-{
-  struct job_thread *t = arg;
-  turn_work_begin();
-  t->good = guard_run(t->guard, compile, t->work, &t->lack);
-  turn_work_end();
-  return NULL;
-}
-
 static int start(struct gpu_batch *b, struct err *e)
 {
   struct gpu_forge *f = session_forge(b->s);
@@ -82,18 +62,15 @@ static int start(struct gpu_batch *b, struct err *e)
                                    .before = &f->compiled,
                                    .until = {b->o.stop, &b->dropped, b->o.compile_until}};
   if (compile_begin(&b->mem, &how, arch, b->ngood, b->good, &b->work, e)) return e->status;
-  *b->thread = (struct job_thread){.guard = guard_here(), .work = b->work, .good = true};
-  b->running = pool_thread(&b->thread->id, work, b->thread) == 0;
-  if (!b->running) compile_work(b->work);
+  b->thread = compile_start(&b->mem, b->work, NULL);
   return OK;
 }
 
 void batch_wait(struct gpu_batch *b)
 {
-  if (b->running) pthread_join(b->thread->id, NULL);
-  b->running = false;
-  if (!b->work) return;
-  if (!b->thread->good && !stop_set(&b->dropped)) mem_short(&b->thread->lack);
+  struct shortage lack;
+  if (!b->thread || !b->work) return;
+  if (!compile_wait(b->thread, &lack) && !stop_set(&b->dropped)) mem_short(&lack);
   compile_end(&b->mem, b->work, b->good, b->results, &b->stats);
   b->work = NULL;
   for (int i = 0; i < b->ngood; i++) b->codes[b->which[i]] = b->good[i];
@@ -109,7 +86,7 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   size_t room = (size_t)n + 1;
   b->s = s, b->o = *o, b->n = n;
   b->programs = arena_copy(&b->mem, programs, sizeof(*programs) * (size_t)n);
-  b->each = NEWS(&b->mem, struct arena, room), b->thread = NEW(&b->mem, struct job_thread);
+  b->each = NEWS(&b->mem, struct arena, room);
   b->codes = NEWS(&b->mem, struct code, room), b->good = NEWS(&b->mem, struct code, room);
   b->had = NEWS(&b->mem, bool, room), b->err = NEWS(&b->mem, struct err, room), b->which = NEWS(&b->mem, int, room);
   b->results = NEWS(&b->mem, struct compile_result, room), b->race = NEW(&b->mem, struct gpu_race);

@@ -21,20 +21,30 @@ static void get_kernel(struct arena *mem, struct wire *w, struct code_kernel *k)
 
 static void put_arg(struct wire *w, const struct code_arg *a)
 {
-  wire_put(w, a->at.kind), wire_put(w, a->at.index), wire_put(w, a->at.offset), wire_put(w, a->is_map);
+  wire_put(w, a->at.kind), wire_put(w, a->at.index), wire_put(w, a->at.offset), wire_put(w, a->is_map), wire_put(w, a->bytes);
   if (a->is_map) wire_put_bytes(w, &a->map, sizeof a->map);
+  if (a->bytes) wire_put_bytes(w, a->value, (size_t)a->bytes);
 }
 
-static void get_arg(struct wire *w, struct code_arg *a)
+static void get_value(struct arena *mem, struct wire *w, struct code_arg *a)
+{
+  size_t n;
+  const void *value = wire_get_bytes(w, &n);
+  a->value = arena_copy(mem, value, n);
+  w->bad = w->bad || (int64_t)n != a->bytes;
+}
+
+static void get_arg(struct arena *mem, struct wire *w, struct code_arg *a)
 {
   a->at.kind = (enum place_kind)wire_get(w), a->at.index = (int)wire_get(w), a->at.offset = wire_get(w);
-  a->is_map = wire_get(w);
+  a->is_map = wire_get(w), a->bytes = wire_get(w);
   size_t n = 0;
   const void *map = a->is_map ? wire_get_bytes(w, &n) : NULL;
   if (n == sizeof a->map)
     memcpy(&a->map, map, n);
   else
     w->bad = w->bad || a->is_map;
+  if (a->bytes) get_value(mem, w, a);
 }
 
 static void put_launch(struct wire *w, const struct code_launch *l)
@@ -60,9 +70,9 @@ static void get_launch(struct arena *mem, struct wire *w, int nkernel, struct co
     memcpy(&l->mul, mul, n);
   else
     w->bad = true;
-  l->narg = (int)wire_get_count(w, 4 * sizeof(int64_t));
+  l->narg = (int)wire_get_count(w, 5 * sizeof(int64_t));
   l->arg = NEWS(mem, struct code_arg, l->narg + 1);
-  for (int i = 0; i < l->narg; i++) get_arg(w, &l->arg[i]);
+  for (int i = 0; i < l->narg; i++) get_arg(mem, w, &l->arg[i]);
   if (l->kernel >= nkernel || (l->kernel < 0 && !product_fits(l))) w->bad = true;
 }
 

@@ -10,7 +10,6 @@
 #include "gpu/session.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -113,7 +112,7 @@ static int compile(struct gpu_evaluator *v, const struct gpu_facts *f, stop_flag
   struct span s;
   span_begin(&s, "stage", "reference kernels");
   await_ahead(v);
-  int status = gpu_forge_codes(&v->mem, v->o.forge, NULL, &until, f->arch, PLAIN_MODES, v->code, results, &stats, e);
+  int status = gpu_forge_codes(&v->mem, v->o.forge, v->o.db, &until, f->arch, PLAIN_MODES, v->code, results, &stats, e);
   for (int m = 0; m < PLAIN_MODES && status == OK; m++)
     if (results[m].status != OK) *e = results[m].err, status = (int)e->status;
   if (status == OK) span_note(&s, "%d sources, %d known", stats.sources, stats.recalled);
@@ -288,85 +287,11 @@ void gpu_evaluator_expect(struct gpu_evaluator *v, const struct graph *g, stop_f
   if (v && is_worth_it(v, g)) open_worker(v, stop, &later);
 }
 
-// ---- compiling in advance ----
-
-struct gpu_ahead {
-  struct gpu_forge *forge;
-  int arch, n;
-  const struct graph **g;
-  stop_flag stop;
-  struct guard *guard;
-  struct trace_place place;
-  struct arena mem;
-  pthread_t thread;
-};
-
-// Compiles the kernels into the forge, one graph after the other, so that a race that needs kernels now does not wait for all. Errors are reported
-// when a reference is computed.
-static void compile_ahead(void *arg)
-{
-  struct gpu_ahead *a = arg;
-  struct span s;
-  span_begin(&s, "stage", "reference kernels ahead");
-  for (int i = 0; i < a->n && !stop_set(a->stop); i++) {
-    struct graph *g;
-    struct code codes[PLAIN_MODES];
-    struct compile_result results[PLAIN_MODES];
-    struct compile_stats stats;
-    struct err later = {0};
-    int status = graph_expand(&a->mem, a->g[i], true, &g, &later);
-    for (int m = 0; m < PLAIN_MODES && status == OK; m++) status = plain_code(&a->mem, g, (enum plain_mode)m, &codes[m], &later);
-    const struct patience until = {.stop = a->stop};
-    if (status == OK) gpu_forge_codes(&a->mem, a->forge, NULL, &until, a->arch, PLAIN_MODES, codes, results, &stats, &later);
-  }
-  span_end(&s);
-}
-
-static void *work_ahead(void *arg)
-{
-  struct gpu_ahead *a = arg;
-  struct shortage lack;
-  struct span s;
-  trace_share(&s, &a->place);
-  guard_run(a->guard, compile_ahead, a, &lack);
-  return trace_share_end(&s), NULL;
-}
-
-static void drop_ahead(void *arg)
-{
-  struct gpu_ahead *a = arg;
-  pthread_join(a->thread, NULL);
-  arena_close(&a->mem);
-  mem_free(a);
-}
-static const struct mem_kind ahead_kind = {.close = drop_ahead};
-
-struct gpu_ahead *gpu_ahead_open(const struct gpu_evaluator *v, int arch, int n, const struct graph *const *g, stop_flag stop)
-{
-  struct arena mem = {0};
-  const struct graph **worth = NEWS(&mem, const struct graph *, n + 1);
-  int most = 0;
-  for (int i = 0; v && i < n; i++)
-    if (is_worth_it(v, g[i]) && !eval_orders_count(g[i])) worth[most++] = g[i];
-  struct err later = {0}; // reported when a reference is computed; the forge must be ready before there are two threads
-  if (!most || gpu_forge_ready(v->o.forge, &later)) return arena_close(&mem), NULL;
-  struct gpu_ahead *a = mem_handle(sizeof *a, &ahead_kind);
-  *a = (struct gpu_ahead){v->o.forge, arch, most, worth, stop, guard_here(), trace_here(), mem, 0};
-  if (!pool_thread(&a->thread, work_ahead, a)) return a;
-  arena_close(&a->mem);
-  return mem_free(a), NULL;
-}
-
-void gpu_ahead_close(struct gpu_ahead *a)
-{
-  if (a) drop_ahead(a);
-}
-
 void gpu_evaluator_ahead(struct gpu_evaluator *v, int arch, const struct graph *g, stop_flag stop)
 {
   if (!v) return;
   await_ahead(v);
-  v->ahead = gpu_ahead_open(v, arch, 1, &g, stop);
+  if (is_worth_it(v, g) && !eval_orders_count(g)) v->ahead = gpu_ahead_open(v->o.forge, v->o.db, arch, g, stop);
   if (v->ahead) mem_keep(v->ahead); // the evaluator closes it
 }
 

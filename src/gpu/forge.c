@@ -41,13 +41,19 @@ int gpu_forge_ready(struct gpu_forge *f, struct err *e)
 
 void gpu_forge_version(const struct gpu_forge *f, int *major, int *minor) { *major = f->by.major, *minor = f->by.minor; }
 
+int gpu_forge_begin(struct arena *mem, struct gpu_forge *f, struct db *db, const struct patience *until, int arch, int n, const struct code *codes,
+                    struct compilation **out, struct err *e)
+{
+  if (gpu_forge_ready(f, e)) return e->status;
+  const struct compile_with how = {.c = &f->by, .processes = f->processes, .db = db, .before = &f->compiled, .until = *until};
+  return compile_begin(mem, &how, arch, n, codes, out, e);
+}
+
 int gpu_forge_codes(struct arena *mem, struct gpu_forge *f, struct db *db, const struct patience *until, int arch, int n, struct code *codes,
                     struct compile_result *results, struct compile_stats *stats, struct err *e)
 {
   struct compilation *w;
-  if (gpu_forge_ready(f, e)) return e->status;
-  const struct compile_with how = {.c = &f->by, .processes = f->processes, .db = db, .before = &f->compiled, .until = *until};
-  if (compile_begin(mem, &how, arch, n, codes, &w, e)) return e->status;
+  TRY(gpu_forge_begin(mem, f, db, until, arch, n, codes, &w, e));
   compile_work(w);
   compile_end(mem, w, codes, results, stats);
   return OK;

@@ -14,6 +14,7 @@
 //
 //   gpu_code.c    device programs -> code, but for the machine code
 //   compile.c    kernels -> machine code, in parallel; each source once, remembered in the database
+//   compile_thread.c  the same in a thread
 //   compilers.c  processes that compile, so that it can be given up
 //   forge.c      what a whole run has compiled
 //   wire.c       what goes between the processes, as bytes
@@ -28,6 +29,7 @@
 //   find.c       which executable is a worker
 //   turn.c       processes that share a GPU run and time candidates one after the other
 //   problem.c    inputs and the float64 reference
+//   ahead.c      kernels of references, compiled before they are needed
 //   evaluator.c  references on the GPU: plain_text.c, plain.cuh kernels in double, plain_code.c a program of them, referee.c elements on the CPU
 //   gpu_check.c  outputs against the reference
 //   gpu_compare.c  the same on the device, for a quick race (compare.h, compare.cuh, stage_compare.c)
@@ -50,10 +52,12 @@
 
 // ---- gpu_code.c ----------------------------------------------------------------------------------------
 
-struct code_arg { // a buffer, or a tensor map of one
+struct code_arg { // a buffer, a tensor map of one, or a value
   struct lower_place at;
   bool is_map;
   struct gpu_map_shape map;
+  const void *value; // NULL: it is none
+  int64_t bytes;     // of the value, which the kernel takes as it is
 };
 struct code_kernel {
   const char *name, *source; // source: CUDA C++; NULL after it was sent to a worker
@@ -207,15 +211,14 @@ struct gpu_evaluator_opts {
   const char *worker;      // path of an executable, or NULL
   struct gpu_worker *with; // an open worker, whose ownership is passed; or NULL
   struct gpu_forge *forge; // compiles; must live as long
+  struct db *db;           // has compiled kernels of references, or NULL
   int64_t rest;            // bytes on the device above which gpu_evaluator_rest frees them; 0: 1 GiB
 };
 struct gpu_evaluator *gpu_evaluator_open(const struct gpu_evaluator_opts *o);
 void gpu_evaluator_close(struct gpu_evaluator *v);
 void gpu_evaluator_expect(struct gpu_evaluator *v, const struct graph *g, stop_flag stop); // starts its worker if g is large enough
-// Compiles the kernels of future references in a thread. The graphs must live as long. NULL: none of them is large enough.
-struct gpu_ahead *gpu_ahead_open(const struct gpu_evaluator *v, int arch, int n, const struct graph *const *g, stop_flag stop);
-void gpu_ahead_close(struct gpu_ahead *a);
-// The same for one graph. The evaluator waits for the thread before it compiles, and when it is closed.
+// Compiles the kernels of g's references in a thread, if g is large enough. They serve parts of g too. The evaluator waits for the thread before it
+// compiles, and when it is closed.
 void gpu_evaluator_ahead(struct gpu_evaluator *v, int arch, const struct graph *g, stop_flag stop);
 void gpu_evaluator_rest(struct gpu_evaluator *v); // frees the device's memory until the next run
 struct reference64_device *gpu_evaluator_device(struct gpu_evaluator *v);

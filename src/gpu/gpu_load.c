@@ -31,7 +31,7 @@ static int check_places(const struct stage *s, const struct code *c, struct err 
 {
   for (int i = 0; i < c->nlaunch; i++)
     for (int k = 0; k < c->launch[i].narg; k++)
-      if (!inside(s, c, &c->launch[i].arg[k].at))
+      if (!c->launch[i].arg[k].value && !inside(s, c, &c->launch[i].arg[k].at))
         return err_set(e, ERR_GRAPH, NOWHERE, "argument %d of %s lies in no tensor of the program", k, c->launch[i].name);
   for (int i = 0; i < c->nstate; i++) {
     const struct code_state *x = &c->state[i];
@@ -50,6 +50,10 @@ static int launch_kernel(struct stage *s, const struct loaded *l, const struct c
   struct gpu_map *map = (struct gpu_map *)((raw + _Alignof(struct gpu_map) - 1) & ~(uintptr_t)(_Alignof(struct gpu_map) - 1));
   int status = OK;
   for (int i = 0; i < c->narg && status == OK; i++) {
+    if (c->arg[i].value) {
+      args[i] = (void *)(uintptr_t)c->arg[i].value;
+      continue;
+    }
     address[i] = stage_place(s, &l->code, &c->arg[i].at, set, ring, work);
     args[i] = c->arg[i].is_map ? (void *)&map[i] : (void *)&address[i];
     if (c->arg[i].is_map) status = gpu_map(s->g, address[i], &c->arg[i].map, &map[i], e);

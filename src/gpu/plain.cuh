@@ -1,6 +1,6 @@
 // One operator in double, as float64 references are computed on a GPU: no tile program, no scheme. The definitions before this text say which
-// operator (plain_text.c); the text is CUDA C++ and, for tests, C for the host, where a call is one block and each loop over
-// threads is a loop.
+// operator (plain_text.c), and the last argument has its shapes and its dtype (plain_args.h). The text is CUDA C++ and, for tests, C for the host,
+// where a call is one block and each loop over threads is a loop.
 //
 //   EACH(t)     what each thread of the block does until the next MEET
 //   MINE, OWN   room for the values that a thread keeps from one EACH to the next, and its place there
@@ -17,6 +17,7 @@
 #define SHARED __shared__
 #define UNROLL _Pragma("unroll")
 #define ROLL _Pragma("unroll 1")
+#define PLAIN_CONSTANT const __grid_constant__
 #else
 static int64_t PLAIN_BLOCK;
 #define PLAIN_KERNEL static void
@@ -28,9 +29,9 @@ static int64_t PLAIN_BLOCK;
 #define SHARED static
 #define UNROLL
 #define ROLL
+#define PLAIN_CONSTANT const
 #endif
-enum { PLAIN_ROUNDS = 1, PLAIN_DOWN = 2, PLAIN_EITHER = 4, PLAIN_FLUSHES = 8 };
-#define PLAIN_ARGUMENTS void *o_, int *state, const void *x_, const void *y_, const void *z_
+#define PLAIN_ARGUMENTS void *o_, int *state, const void *x_, const void *y_, const void *z_, PLAIN_CONSTANT struct plain_args p
 #define PLAIN_OPERANDS \
   double *const o = (double *)o_; \
   const double *const X = (const double *)x_, *const Y = (const double *)y_, *const Z = (const double *)z_; \
@@ -61,24 +62,29 @@ PLAIN double plain_whole(double x, int bits)
   return !(x > least) ? (x <= least ? least : 0) : x >= most ? most : rint(x);
 }
 
-PLAIN double plain_kept(double x, int64_t i, int *state)
+PLAIN double plain_kept(double x, int64_t i, const struct plain_args *p, int *state)
 {
   const int mode = state[1];
-  (void)i;
-#ifdef PLAIN_RAW
-  return x;
-#endif
-  if (!(fabs(x) <= PLAIN_LARGEST)) state[0] = 1;
-#if PLAIN_EXPONENT
+  if (p->raw) return x;
+  if (!(fabs(x) <= p->largest)) state[0] = 1;
   if (mode & PLAIN_ROUNDS)
-    x = mica_float_from(mica_float_bits(x, PLAIN_EXPONENT, PLAIN_MANTISSA, PLAIN_SPECIAL), PLAIN_EXPONENT, PLAIN_MANTISSA, PLAIN_SPECIAL);
-#else
-  if (mode & PLAIN_ROUNDS) x = plain_whole(x, PLAIN_BITS);
-#endif
-#ifdef PLAIN_SEED
-  if (mode & (PLAIN_DOWN | PLAIN_EITHER)) x = plain_nudged(x, i, mode, PLAIN_UNDERFLOW, PLAIN_SEED);
-#endif
+    x = p->exponent ? mica_float_from(mica_float_bits(x, p->exponent, p->mantissa, p->special), p->exponent, p->mantissa, p->special)
+                    : plain_whole(x, p->bits);
+  if (p->seed >= 0 && mode & (PLAIN_DOWN | PLAIN_EITHER)) x = plain_nudged(x, i, mode, p->underflow, (uint64_t)p->seed);
   return x;
+}
+
+struct plain_place { // of an element in the operands and in the result
+  int64_t x, y, at;
+};
+PLAIN struct plain_place plain_find(int64_t i, const struct plain_args *p)
+{
+  struct plain_place k = {p->x0, 0, p->at0};
+  for (int d = (int)p->dims - 1; d >= 0; d--) {
+    const int64_t rest = d ? i / p->extent[d] : 0, index = i - rest * p->extent[d];
+    k.x += index * p->x[d], k.y += index * p->y[d], k.at += index * p->at[d], i = rest;
+  }
+  return k;
 }
 
 // An index that data choose; `least`, and a note, where it is none.
@@ -96,63 +102,77 @@ PLAIN_KERNEL PLAIN_NAME(PLAIN_ARGUMENTS)
 {
   PLAIN_OPERANDS;
   EACH(t)
-    if (t < 4) state[t] = t == 1 ? PLAIN_MODE : 0;
+    if (t < 4) state[t] = t == 1 ? (int)p.mode : 0;
 }
 #endif
 
-#ifdef PLAIN_WORD // an input in its dtype
+#ifdef PLAIN_INPUT // an input in its dtype; bits: those of a word
 PLAIN_KERNEL PLAIN_NAME(PLAIN_ARGUMENTS)
 {
   PLAIN_OPERANDS;
   EACH(t) {
     const int64_t i = PLAIN_BLOCK * 256 + t;
-    if (i < PLAIN_SIZE) {
-      const PLAIN_WORD word = ((const PLAIN_WORD *)x_)[i];
-#if PLAIN_EXPONENT
-      const double x = mica_float_from(word, PLAIN_EXPONENT, PLAIN_MANTISSA, PLAIN_SPECIAL);
-      o[i] = state[1] & PLAIN_FLUSHES && fabs(x) <= PLAIN_TINY ? 0 : x;
-#else
-      o[i] = sizeof word == 1 ? word != 0 : (double)word;
-#endif
-    }
+    if (i < p.size && p.exponent) {
+      const uint32_t word = p.bits == 32 ? ((const uint32_t *)x_)[i] : p.bits == 16 ? ((const uint16_t *)x_)[i] : ((const uint8_t *)x_)[i];
+      const double x = mica_float_from(word, p.exponent, p.mantissa, p.special);
+      o[i] = state[1] & PLAIN_FLUSHES && fabs(x) <= p.tiny ? 0 : x;
+    } else if (i < p.size)
+      o[i] = p.bits == 64 ? (double)((const int64_t *)x_)[i] : p.bits == 32 ? (double)((const int32_t *)x_)[i] : ((const uint8_t *)x_)[i] != 0;
   }
 }
 #endif
 
-#ifdef PLAIN_VALUE // element i, stored at PLAIN_AT
+#ifdef PLAIN_VALUE // an element of one or two operands; PLAIN_READS: how many
 PLAIN_KERNEL PLAIN_NAME(PLAIN_ARGUMENTS)
 {
   PLAIN_OPERANDS;
-  const double scalar = PLAIN_SCALAR, lo = PLAIN_LO, hi = PLAIN_HI, slope = PLAIN_SLOPE;
+  const double scalar = p.scalar, lo = p.lo, hi = p.hi, slope = p.slope;
   (void)scalar, (void)lo, (void)hi, (void)slope;
   EACH(t) {
     const int64_t i = PLAIN_BLOCK * 256 + t;
-    if (i < PLAIN_SIZE) {
-      const double x = PLAIN_X, y = PLAIN_Y;
+    if (i < p.size) {
+      const struct plain_place k = plain_find(i, &p);
+      const double x = PLAIN_READS > 0 ? X[k.x] : 0, y = PLAIN_READS > 1 ? Y[k.y] : 0;
       (void)x, (void)y;
-      o[PLAIN_AT] = plain_kept(PLAIN_VALUE, PLAIN_AT, state);
+      o[k.at] = plain_kept(PLAIN_VALUE, k.at, &p, state);
     }
   }
 }
 #endif
 
-#ifdef PLAIN_DEEP // a matrix product: 64 x 64 of it a block, 4 x 4 a thread
+#ifdef PLAIN_GATHERS // elements of X [outer, along, inner] at the indices of Y
 PLAIN_KERNEL PLAIN_NAME(PLAIN_ARGUMENTS)
 {
   PLAIN_OPERANDS;
-  enum { TILE = 64, STEP = 16, WIDE = (PLAIN_COLS + TILE - 1) / TILE, HIGH = (PLAIN_ROWS + TILE - 1) / TILE };
+  EACH(t) {
+    const int64_t i = PLAIN_BLOCK * 256 + t, line = i / p.inner;
+    if (i < p.size) {
+      const int64_t at = line / p.many * p.along + plain_index(Y[line % p.many], 0, p.along, state);
+      o[i] = plain_kept(X[at * p.inner + i % p.inner], i, &p, state);
+    }
+  }
+}
+#endif
+
+#ifdef PLAIN_PRODUCT // of matrices: 64 x 64 of it a block, 4 x 4 a thread. The index is that of a matrix
+PLAIN_KERNEL PLAIN_NAME(PLAIN_ARGUMENTS)
+{
+  PLAIN_OPERANDS;
+  enum { TILE = 64, STEP = 16 };
   SHARED double a[STEP][TILE + 1], b[STEP][TILE];
-  const int64_t of = PLAIN_BLOCK / ((int64_t)WIDE * HIGH), i0 = PLAIN_BLOCK / WIDE % HIGH * TILE, j0 = PLAIN_BLOCK % WIDE * TILE;
-  const double *const left = X + PLAIN_LEFT * PLAIN_ROWS * PLAIN_DEEP, *const right = Y + PLAIN_RIGHT * PLAIN_DEEP * PLAIN_COLS;
+  const int64_t wide = (p.cols + TILE - 1) / TILE, high = (p.rows + TILE - 1) / TILE;
+  const int64_t of = PLAIN_BLOCK / (wide * high), i0 = PLAIN_BLOCK / wide % high * TILE, j0 = PLAIN_BLOCK % wide * TILE;
+  const struct plain_place matrix = plain_find(of, &p);
+  const double *const left = X + matrix.x * p.rows * p.deep, *const right = Y + matrix.y * p.deep * p.cols;
   double sum[MINE][4][4];
   EACH(t)
     UNROLL for (int e = 0; e < 16; e++) sum[OWN(t)][e / 4][e % 4] = 0;
-  for (int64_t k0 = 0; k0 < PLAIN_DEEP; k0 += STEP) {
+  for (int64_t k0 = 0; k0 < p.deep; k0 += STEP) {
     EACH(t) {
       UNROLL for (int e = 0; e < TILE * STEP / 256; e++) {
         const int at = e * 256 + t, row = at / STEP, k = at % STEP, deep = at / TILE, col = at % TILE;
-        a[k][row] = i0 + row < PLAIN_ROWS && k0 + k < PLAIN_DEEP ? left[(i0 + row) * PLAIN_DEEP + k0 + k] : 0;
-        b[deep][col] = j0 + col < PLAIN_COLS && k0 + deep < PLAIN_DEEP ? right[(k0 + deep) * PLAIN_COLS + j0 + col] : 0;
+        a[k][row] = i0 + row < p.rows && k0 + k < p.deep ? left[(i0 + row) * p.deep + k0 + k] : 0;
+        b[deep][col] = j0 + col < p.cols && k0 + deep < p.deep ? right[(k0 + deep) * p.cols + j0 + col] : 0;
       }
     }
     MEET;
@@ -167,36 +187,36 @@ PLAIN_KERNEL PLAIN_NAME(PLAIN_ARGUMENTS)
   }
   EACH(t) {
     ROLL for (int e = 0; e < 16; e++) { // one copy of the conversion, as sixteen take twice as long to compile
-      const int64_t i = i0 + t / 16 + 16 * (e / 4), j = j0 + t % 16 + 16 * (e % 4), at = (of * PLAIN_ROWS + i) * PLAIN_COLS + j;
+      const int64_t i = i0 + t / 16 + 16 * (e / 4), j = j0 + t % 16 + 16 * (e % 4), at = (of * p.rows + i) * p.cols + j;
       double x = 0;
       UNROLL for (int s = 0; s < 16; s++) x = s == e ? sum[OWN(t)][s / 4][s % 4] : x;
-      if (i < PLAIN_ROWS && j < PLAIN_COLS) o[at] = plain_kept(x, at, state);
+      if (i < p.rows && j < p.cols) o[at] = plain_kept(x, at, &p, state);
     }
   }
 }
 #endif
 
-#ifdef PLAIN_ALONG // the sums so far of [outer, PLAIN_ALONG, PLAIN_INNER]: a thread has all of one outer and inner index
+#ifdef PLAIN_SCAN // the sums so far of [outer, along, inner]: a thread has all of one outer and inner index
 PLAIN_KERNEL PLAIN_NAME(PLAIN_ARGUMENTS)
 {
   PLAIN_OPERANDS;
   EACH(t) {
-    const int64_t line = PLAIN_BLOCK * 256 + t, from = line / PLAIN_INNER * PLAIN_ALONG * PLAIN_INNER + line % PLAIN_INNER;
+    const int64_t line = PLAIN_BLOCK * 256 + t, from = line / p.inner * p.along * p.inner + line % p.inner;
     double sum = 0;
-    for (int64_t l = 0; l < PLAIN_ALONG && line < PLAIN_SIZE / PLAIN_ALONG; l++) {
-      const int64_t i = from + l * PLAIN_INNER;
-      sum += X[i], o[i] = plain_kept(sum, i, state);
+    for (int64_t l = 0; l < p.along && line < p.size / p.along; l++) {
+      const int64_t i = from + l * p.inner;
+      sum += X[i], o[i] = plain_kept(sum, i, &p, state);
     }
   }
 }
 #endif
 
-#ifdef PLAIN_LEN // a reduction of [outer, PLAIN_LEN, PLAIN_INNER]; PLAIN_FIRST: from its first element on
+#ifdef PLAIN_REDUCES // [outer, along, inner]; PLAIN_FIRST: from its first element on
 PLAIN double plain_fold(double r, double x) { return PLAIN_FOLD(r, x, x); }
-PLAIN double plain_part(const double *x, int64_t from, int64_t step)
+PLAIN double plain_part(const double *x, int64_t from, int64_t step, const struct plain_args *p)
 {
-  double r = PLAIN_FIRST ? x[from * PLAIN_INNER] : 0;
-  for (int64_t l = from + (PLAIN_FIRST ? step : 0); l < PLAIN_LEN; l += step) r = plain_fold(r, x[l * PLAIN_INNER]);
+  double r = PLAIN_FIRST ? x[from * p->inner] : 0;
+  for (int64_t l = from + (PLAIN_FIRST ? step : 0); l < p->along; l += step) r = plain_fold(r, x[l * p->inner]);
   return r;
 }
 #ifdef PLAIN_TOGETHER // a block an element
@@ -204,16 +224,16 @@ PLAIN_KERNEL PLAIN_NAME(PLAIN_ARGUMENTS)
 {
   PLAIN_OPERANDS;
   SHARED double part[256];
-  const int64_t i = PLAIN_BLOCK, from = i / PLAIN_INNER * PLAIN_LEN * PLAIN_INNER + i % PLAIN_INNER;
+  const int64_t i = PLAIN_BLOCK, from = i / p.inner * p.along * p.inner + i % p.inner;
   EACH(t)
-    part[t] = plain_part(X + from, t, 256);
+    part[t] = plain_part(X + from, t, 256, &p);
   for (int half = 128; half; half /= 2) {
     MEET;
     EACH(t)
       if (t < half) part[t] = plain_fold(part[t], part[t + half]);
   }
   EACH(t)
-    if (!t) o[i] = plain_kept(part[0] / PLAIN_COUNT, i, state);
+    if (!t) o[i] = plain_kept(part[0] / p.count, i, &p, state);
 }
 #else // a thread an element
 PLAIN_KERNEL PLAIN_NAME(PLAIN_ARGUMENTS)
@@ -221,19 +241,19 @@ PLAIN_KERNEL PLAIN_NAME(PLAIN_ARGUMENTS)
   PLAIN_OPERANDS;
   EACH(t) {
     const int64_t i = PLAIN_BLOCK * 256 + t;
-    if (i < PLAIN_SIZE) {
-      const double r = plain_part(X + i / PLAIN_INNER * PLAIN_LEN * PLAIN_INNER + i % PLAIN_INNER, 0, 1);
-      o[i] = plain_kept(r / PLAIN_COUNT, i, state);
+    if (i < p.size) {
+      const double r = plain_part(X + i / p.inner * p.along * p.inner + i % p.inner, 0, 1, &p);
+      o[i] = plain_kept(r / p.count, i, &p, state);
     }
   }
 }
 #endif
 #endif
 
-#ifdef PLAIN_BEST // the largest PLAIN_BEST of [outer, PLAIN_EXTENT, PLAIN_INNER], or their indices: a block a row, one after the other
-PLAIN int plain_before(const double *row, int64_t i, int64_t k)
+#ifdef PLAIN_SELECTS // the largest elements of [outer, along, inner], or their indices: a block a row, one after the other
+PLAIN int plain_before(const double *row, int64_t i, int64_t k, int64_t inner)
 {
-  const double x = row[i * PLAIN_INNER], y = row[k * PLAIN_INNER];
+  const double x = row[i * inner], y = row[k * inner];
   if (isnan(x) || isnan(y)) return isnan(x) && (!isnan(y) || i < k);
   return x > y || (!(x < y) && i < k);
 }
@@ -241,41 +261,41 @@ PLAIN_KERNEL PLAIN_NAME(PLAIN_ARGUMENTS)
 {
   PLAIN_OPERANDS;
   SHARED int64_t best[256];
-  const double *const row = X + PLAIN_BLOCK / PLAIN_INNER * PLAIN_EXTENT * PLAIN_INNER + PLAIN_BLOCK % PLAIN_INNER;
+  const double *const row = X + PLAIN_BLOCK / p.inner * p.along * p.inner + PLAIN_BLOCK % p.inner;
   int64_t last = -1;
-  for (int64_t k = 0; k < PLAIN_BEST; k++) {
+  for (int64_t k = 0; k < p.many; k++) {
     EACH(t) {
       int64_t own = -1;
-      for (int64_t l = t; l < PLAIN_EXTENT; l += 256)
-        if ((last < 0 || plain_before(row, last, l)) && (own < 0 || plain_before(row, l, own))) own = l;
+      for (int64_t l = t; l < p.along; l += 256)
+        if ((last < 0 || plain_before(row, last, l, p.inner)) && (own < 0 || plain_before(row, l, own, p.inner))) own = l;
       best[t] = own;
     }
     for (int half = 128; half; half /= 2) {
       MEET;
       EACH(t)
-        if (t < half && best[t + half] >= 0 && (best[t] < 0 || plain_before(row, best[t + half], best[t]))) best[t] = best[t + half];
+        if (t < half && best[t + half] >= 0 && (best[t] < 0 || plain_before(row, best[t + half], best[t], p.inner))) best[t] = best[t + half];
     }
     MEET;
     last = best[0];
     MEET;
     EACH(t)
       if (!t) {
-        const int64_t i = (PLAIN_BLOCK / PLAIN_INNER * PLAIN_BEST + k) * PLAIN_INNER + PLAIN_BLOCK % PLAIN_INNER;
-        o[i] = plain_kept(PLAIN_INDICES ? (double)last : row[last * PLAIN_INNER], i, state);
+        const int64_t i = (PLAIN_BLOCK / p.inner * p.many + k) * p.inner + PLAIN_BLOCK % p.inner;
+        o[i] = plain_kept(p.indices ? (double)last : row[last * p.inner], i, &p, state);
       }
   }
 }
 #endif
 
-#ifdef PLAIN_WRITES // slices of Z, at the indices of Y, in the order of PLAIN_WRITES, over a copy of X that is there
+#ifdef PLAIN_WRITES // slices of Z, at the indices of Y, one after the other, over a copy of X that is there
 PLAIN_KERNEL PLAIN_NAME(PLAIN_ARGUMENTS)
 {
   PLAIN_OPERANDS;
   EACH(t) {
-    const int64_t i = PLAIN_BLOCK * 256 + t, outer = i / PLAIN_INNER, inner = i % PLAIN_INNER;
-    for (int64_t k = 0; k < PLAIN_WRITES && i < PLAIN_SIZE; k++) {
-      const int64_t index = plain_index(Y[k], -1, PLAIN_EXTENT, state), at = (outer * PLAIN_EXTENT + index) * PLAIN_INNER + inner;
-      if (index >= 0) o[at] = plain_kept(Z[(outer * PLAIN_WRITES + k) * PLAIN_INNER + inner], at, state);
+    const int64_t i = PLAIN_BLOCK * 256 + t, outer = i / p.inner, inner = i % p.inner;
+    for (int64_t k = 0; k < p.many && i < p.size; k++) {
+      const int64_t index = plain_index(Y[k], -1, p.along, state), at = (outer * p.along + index) * p.inner + inner;
+      if (index >= 0) o[at] = plain_kept(Z[(outer * p.many + k) * p.inner + inner], at, &p, state);
     }
   }
 }

@@ -4,6 +4,7 @@
 #define MICA_GPU_PLAIN_H
 
 #include "gpu/gpu.h"
+#include "gpu/plain_args.h"
 
 // Unmodified, rounded, or perturbed values (reference64_from in rt.h): each mode has its own code.
 enum plain_mode { PLAIN_AS_IT_IS, PLAIN_ROUNDED, PLAIN_ROUNDED_FLUSHED, PLAIN_NUDGED_DOWN, PLAIN_NUDGED_EITHER, PLAIN_MODES };
@@ -15,9 +16,10 @@ enum plain_told {
   PLAIN_TOLD
 }; // ints of the last output: a value exceeded its range, ..., an index its dimension
 
-// ---- plain_text.c: a kernel's text and number of blocks ----
+// ---- plain_text.c: a kernel's text, arguments and number of blocks ----
 struct plain_kernel {
   struct str text; // definitions, then plain.cuh
+  struct plain_args args;
   int64_t blocks;
 };
 enum { PLAIN_THREADS = 256 };
@@ -36,5 +38,10 @@ void plain_without_includes(struct str *s, const char *text); // removes #includ
 // ---- plain_code.c ----
 // g without composites. Outputs are those of g as doubles, followed by PLAIN_TOLD ints. NO: an operator has no plain kernel; e names it.
 int plain_code(struct arena *mem, const struct graph *g, enum plain_mode mode, struct code *out, struct err *e);
+
+// ---- ahead.c ----
+struct gpu_ahead;
+struct gpu_ahead *gpu_ahead_open(struct gpu_forge *f, struct db *db, int arch, const struct graph *g, stop_flag stop); // NULL: it cannot
+void gpu_ahead_close(struct gpu_ahead *a);                                                                             // waits for the thread
 
 #endif

@@ -83,15 +83,16 @@ static int kernel_of(struct plain *p, const char *text)
   return c->nkernel - 1;
 }
 
-// Arguments: the result, the flags, three operands; the result stands for missing operands.
+// Arguments: the result, the flags, three operands, then values; the result stands for missing operands.
 static void add_launch(struct plain *p, struct plain_kernel *k, const char *how, struct lower_place out, int nin, const struct lower_place *in)
 {
-  enum { ARGUMENTS = 5 };
+  enum { BUFFERS = 5, ARGUMENTS };
   struct code_launch l = {.name = how, .how = "plain", .blocks = k->blocks, .threads = PLAIN_THREADS, .narg = ARGUMENTS, .algorithm = -1};
   l.kernel = kernel_of(p, str_text(&k->text));
   l.arg = NEWS(p->mem, struct code_arg, ARGUMENTS);
   l.arg[0].at = out, l.arg[1].at = (struct lower_place){PLACE_OUTPUT, p->nout, 0};
-  for (int i = 0; i < ARGUMENTS - 2; i++) l.arg[2 + i].at = i < nin ? in[i] : out;
+  for (int i = 0; i < BUFFERS - 2; i++) l.arg[2 + i].at = i < nin ? in[i] : out;
+  l.arg[BUFFERS].value = arena_copy(p->mem, &k->args, sizeof k->args), l.arg[BUFFERS].bytes = sizeof k->args;
   PUSH(p->mem, p->c->launch, p->c->nlaunch, p->cap_launch) = l;
   str_free(&k->text);
 }

@@ -60,6 +60,16 @@ int compile_begin(struct arena *mem, const struct compile_with *how, int arch, i
 void compile_work(struct compilation *w);
 void compile_end(struct arena *mem, struct compilation *w, struct code *codes, struct compile_result *results, struct compile_stats *stats);
 
+// ---- forge.c ----
+int gpu_forge_begin(struct arena *mem, struct gpu_forge *f, struct db *db, const struct patience *until, int arch, int n, const struct code *codes,
+                    struct compilation **out, struct err *e);
+
+// ---- compile_thread.c ----
+struct compile_thread;
+// Does compile_work in a thread, or at once if there is none. name: of its span in a trace, or NULL.
+struct compile_thread *compile_start(struct arena *mem, struct compilation *w, const char *name);
+bool compile_wait(struct compile_thread *t, struct shortage *lack); // false: an allocation of the thread failed
+
 // ---- compilers.c ----
 struct compilers *compilers_open(const char *path); // path of a worker's executable; NULL: see find.c
 void compilers_close(struct compilers *p);
@@ -76,20 +86,20 @@ struct gpu_batch {
   struct gpu_race_opts o;
   int n;
   const struct device_program *const *programs;
-  const char *key;        // NULL: nothing is stored
-  const char **each_key;  // for a quick race: for each program
-  bool recalled, running; // recalled: everything was; running: there is a thread
-  bool *had;              // for each program: its result was recalled
-  struct gpu_race *race;  // recalled results
-  struct code *codes;     // for each program
-  struct err *err;        // for each program: reason why it has no code
-  struct code *good;      // those without errors
-  int *which, ngood;      // programs
+  const char *key;       // NULL: nothing is stored
+  const char **each_key; // for a quick race: for each program
+  bool recalled;         // everything was
+  bool *had;             // for each program: its result was recalled
+  struct gpu_race *race; // recalled results
+  struct code *codes;    // for each program
+  struct err *err;       // for each program: reason why it has no code
+  struct code *good;     // those without errors
+  int *which, ngood;     // programs
   struct compile_result *results;
   struct compile_stats stats;
   struct compilation *work;
   volatile int dropped; // set when remaining compilations are not needed
-  struct job_thread *thread;
+  struct compile_thread *thread;
 };
 void batch_wait(struct gpu_batch *b); // waits for machine code
 

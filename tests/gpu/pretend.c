@@ -1,6 +1,7 @@
 #include "pretend.h"
 #include "base/memory.h"
 #include "columns.h"
+#include "gpu/plain_args.h"
 #include "sim/sim.h"
 
 #include <math.h>
@@ -110,7 +111,7 @@ static struct module *plain_module(const char *source)
   str_add(&s, "size_t mica_plain_workspace(void) { return 0; }\n"
               "int mica_plain(void *const *in, void *const *out, void *work)\n{\n  (void)out, (void)work;\n"
               "  for (PLAIN_BLOCK = 0; PLAIN_BLOCK < *(const int64_t *)in[5]; PLAIN_BLOCK++)\n"
-              "    PLAIN_NAME(in[0], (int *)in[1], in[2], in[3], in[4]);\n  return 0;\n}\n");
+              "    PLAIN_NAME(in[0], (int *)in[1], in[2], in[3], in[4], *(const struct plain_args *)in[6]);\n  return 0;\n}\n");
   if (module_build_with(str_text(&s), "-std=gnu11 -O1 -ffp-contract=off", "plain", NULL, &plain[i].m, &e)) err_print(stderr, &e);
   if (plain[i].m) mem_keep(plain[i].m);
   plain[i].hash = hash;
@@ -149,6 +150,7 @@ struct done {
   gpu_address a[MOST_ARGS];
   int64_t blocks;
   struct product product;
+  struct plain_args plain;
 };
 static struct {
   bool on;
@@ -192,7 +194,8 @@ static int interpret(const struct done *d)
 static int run_plain(const struct done *d)
 {
   int64_t blocks = d->blocks;
-  void *in[PLAIN_ARGS + 1] = {[PLAIN_ARGS] = &blocks};
+  struct plain_args args = d->plain;
+  void *in[PLAIN_ARGS + 2] = {[PLAIN_ARGS] = &blocks, [PLAIN_ARGS + 1] = &args};
   for (int i = 0; i < PLAIN_ARGS; i++) in[i] = at(d->a[i]);
   const int status = module_call(d->k->plain, in, NULL);
   if (pretend.plain_off != 0 && in[0] != in[1]) *(double *)in[0] += pretend.plain_off;
@@ -308,6 +311,7 @@ static int p_launch(const struct cu_config *c, cu_function f, void **args, void 
   struct done d = {.k = (const struct kernel *)(const void *)f, .blocks = c->grid[0]};
   (void)extra;
   for (int i = 0; i < args_of(d.k); i++) memcpy(&d.a[i], args[i], sizeof d.a[i]);
+  if (d.k->plain) memcpy(&d.plain, args[PLAIN_ARGS], sizeof d.plain);
   return record(&d);
 }
 static int p_capture(cu_stream s, int mode) { return (void)s, (void)mode, recording.on = true, recording.n = 0, 0; }
