@@ -39,15 +39,19 @@ def weights_of(bounds):
     return {key: max(bound, least) for key, bound in sums.items()}
 
 
+# Seconds below which a job rarely has a result: on a GPU it starts a process, checks and compiles; on a CPU the C compiler runs.
+USEFUL = {"cuda": 2.0, "cpu": 0.5}
 WHOLE = 3  # part of the first turn, whose programs are the largest and usually the fastest, in those of a later one
 
 
 class Budget:
     """Turns have parts of the time. Distinct programs of a turn share its part by their weights (`weights_of`). Shares are the same in every process,
-    so that a second process finds the compiled programs of the first."""
+    so that a second process finds the compiled programs of the first. If shares would be shorter than `useful` seconds, only the heaviest programs
+    of a turn have one."""
 
-    def __init__(self, seconds, turns=1):
-        self.seconds, self.turns = seconds, max(turns, 1)
+    def __init__(self, seconds, turns=1, useful=0.0):
+        self.seconds, self.turns, self.useful = seconds, max(turns, 1), useful
+        self.lightest = 0     # least weight of a program that has a share
         self.weight, self.total, self.waiting = 1, 1, 1  # of the current program, of all programs of the turn, of those that wait
         self.part, self.limit = seconds, seconds  # of the turn; the whole time before the first turn
         self.begun = 0        # turns
@@ -62,10 +66,12 @@ class Budget:
         self.part = each if self.begun else WHOLE * each
         self.limit = self.part + self.limit * bool(self.begun)
         self.begun += 1
-        self.total = self.waiting = max(sum(weights), 1)
+        some = sorted(weights, reverse=True)[:max(int(self.part / self.useful), 1) if self.useful else None]
+        self.lightest = some[-1] if len(some) < len(weights) else 0
+        self.total = self.waiting = max(sum(w for w in weights if w >= self.lightest), 1)
 
     def share_of(self, weight):
-        return self.part * weight / max(self.total, weight)
+        return self.part * weight / max(self.total, weight) if weight >= self.lightest else 0.0
 
     @property
     def share(self):
@@ -84,7 +90,7 @@ class Budget:
             yield
         finally:
             self.spent, self.since = self.used, None
-            self.waiting = max(self.waiting - weight * first, 0)
+            self.waiting = max(self.waiting - weight * (first and weight >= self.lightest), 0)
 
     def for_search(self, judged, beside=False):
         """Returns the time limit of a search in seconds.

@@ -15,7 +15,7 @@ from torch.fx import map_arg
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from . import library, mutations
-from .budget import Budget, bound_of, seconds_of, weights_of
+from .budget import USEFUL, Budget, bound_of, seconds_of, weights_of
 from .graphs import is_call
 from .ops import READS_NUMBERS, constant, name_of
 from .partition import partition
@@ -49,7 +49,7 @@ def fuse(gm, weights, kind, target, options, report, whole=None):
         parts, prepared = partition(gm.graph, static if options.weights == "copy" else set(), kind, options.min_ops, options.min_work, most)
         if not options.buckets:
             _leave_dynamic(parts)
-        budget = budget or Budget(seconds, _turns(parts, options))
+        budget = budget or Budget(seconds, _turns(parts, options), USEFUL[kind])
         _say_reasons(parts, prepared, report)
         regions += _one_turn(gm, parts, prepared, weights, target, options, report, budget, whole)
     report.seconds = budget.spent
