@@ -46,8 +46,8 @@ WHOLE = 3  # part of the first turn, whose programs are the largest and usually 
 
 class Budget:
     """Turns have parts of the time. Distinct programs of a turn share its part by their weights (`weights_of`). Shares are the same in every process,
-    so that a second process finds the compiled programs of the first. If shares would be shorter than `useful` seconds, only the heaviest programs
-    of a turn have one."""
+    so that a second process finds the compiled programs of the first. Programs whose share would be shorter than `useful` seconds have none, except
+    the heaviest of a turn."""
 
     def __init__(self, seconds, turns=1, useful=0.0):
         self.seconds, self.turns, self.useful = seconds, max(turns, 1), useful
@@ -66,9 +66,11 @@ class Budget:
         self.part = each if self.begun else WHOLE * each
         self.limit = self.part + self.limit * bool(self.begun)
         self.begun += 1
-        some = sorted(weights, reverse=True)[:max(int(self.part / self.useful), 1) if self.useful else None]
-        self.lightest = some[-1] if len(some) < len(weights) else 0
-        self.total = self.waiting = max(sum(w for w in weights if w >= self.lightest), 1)
+        some, most = weights, max(weights, default=0)
+        while some and min(some) < most and self.part * min(some) < self.useful * sum(some):
+            some = [w for w in some if w > min(some)]
+        self.lightest = min(some) if len(some) < len(weights) else 0
+        self.total = self.waiting = max(sum(some), 1)
 
     def share_of(self, weight):
         return self.part * weight / max(self.total, weight) if weight >= self.lightest else 0.0
