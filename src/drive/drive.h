@@ -27,6 +27,7 @@
 //   price.c        the modelled time of a found graph on a GPU
 //   verified.c     the certificate of a candidate, and which evidence is accepted
 //   race_cpu.c     candidates against op-by-op: measure, prove, keep the fastest
+//   prove_ahead.c  proofs of several parts at the same time
 //   race_run.c     times several candidates in one run
 //   race_rank.c    the order of the candidates of several runs
 //   device.c       kernels for GPUs of a candidate
@@ -152,6 +153,7 @@ struct contest {
   struct race_early *early;           // race of op-by-op on a GPU during the search; NULL: none
   struct gpu_session *session;        // session of a race on a GPU that was begun and waits to continue, or NULL
   struct entrants *entrants;          // of that race, or NULL
+  struct proof_ahead *ahead;          // of its fastest entrant, or NULL
   double gain;                        // seconds that the part may gain by the model, before it is searched
   double deal;                        // number of equal shares of time for the climb
   bool overflows;                     // the part has exponentials that plan_stable stabilizes
@@ -386,6 +388,14 @@ double race_gpu_gain(const struct contest *c);
 double race_gpu_lead(const struct contest *c); // seconds by which it is already faster than op-by-op; INFINITY: not measured
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_gpu_whole(struct job *j, struct err *e);
+
+// ---- prove_ahead.c ----
+// Runs the kernels of the fastest entrant of each part that is not done in the interpreter, several parts at the same time. Ends with the time.
+void prove_leaders(struct job *j, const bool *done);
+bool proof_known(const struct contest *c); // whether there is a result, also that a kernel is wrong
+// The result for these kernels: as device_prove. False: there is none.
+bool proof_find(struct job *j, const struct contest *c, struct lowered *d, int *status, const char **why, struct err *e);
+void proof_drop(struct contest *c);
 
 // ---- race_early.c: op-by-op on this machine's GPU during the search ----
 void race_early_drop(struct contest *c); // ends it if it is under way

@@ -162,6 +162,13 @@ static double gain(const struct job *j, int part)
   return c->entrants ? part_alike(j, part) * race_gpu_gain(c) : INFINITY;
 }
 
+// Near the end of the time, parts whose kernels passed the interpreter come first, because they need no further time for it.
+static bool sooner(const struct job *j, int part, int other)
+{
+  const bool known = proof_known(&j->contests[part]);
+  return known != proof_known(&j->contests[other]) ? known : gain(j, part) > gain(j, other);
+}
+
 // The most promising part that was opened and waits; -1: none. *share: of the time for the remaining races. *left: number of races with an expected
 // gain; the others get no time.
 static int next_race(const struct job *j, const bool *done, int *left, double *share)
@@ -173,7 +180,7 @@ static int next_race(const struct job *j, const bool *done, int *left, double *s
     const int i = j->order[k];
     if (done[i] || j->contests[i].twin >= 0 || !j->contests[i].ncand) continue;
     const double g = gain(j, i);
-    if (best < 0 || g > gain(j, best)) best = i;
+    if (best < 0 || sooner(j, i, best)) best = i;
     if (isfinite(g)) sum += g, most = fmax(most, g);
     unknown += isinf(g), *left += g > 0;
   }
@@ -187,9 +194,13 @@ static int next_race(const struct job *j, const bool *done, int *left, double *s
 // Also after a stop: the measurements so far stand.
 static int race_parts(struct job *j, int to, struct err *e)
 {
-  bool *done = NEWS(j->mem, bool, j->split.n);
+  bool *done = NEWS(j->mem, bool, j->split.n), ahead = false;
   double share;
   for (int i, left; (i = next_race(j, done, &left, &share)) >= 0; done[i] = true) {
+    if (!ahead && clock_hurries(j)) { // with the proofs that are known the order is another one
+      prove_leaders(j, done), ahead = true;
+      i = next_race(j, done, &left, &share);
+    }
     struct contest *c = &j->contests[i];
     if (job_stopping(j) && !c->entrants) continue;
     c->deal = share * left;

@@ -9,7 +9,9 @@ int run_interpret(const struct pass_on *on, struct err *e)
   struct lowered *d = on->x->gpu.lowered;
   struct err mine = {0};
   const char *why = "";
-  int status = device_prove(j->mem, &d->plan, d->pick, -1, j->opts->seed, j->threads, job_stop(j, STOP_PROOF), &d->proof, &why, &mine);
+  int status;
+  if (!proof_find(j, on->c, d, &status, &why, &mine))
+    status = device_prove(j->mem, &d->plan, d->pick, -1, j->opts->seed, j->threads, job_stop(j, STOP_PROOF), &d->proof, &why, &mine);
   if (status == OK) return OK;
   return err_set(e, ERR_WRONG, NOWHERE, "interpreter: %.700s", status == NO && *why ? why : mine.text);
 }

@@ -333,6 +333,7 @@ int race_gpu_first(struct contest *c, struct err *e)
 
 void race_gpu_drop(struct contest *c)
 {
+  proof_drop(c);
   if (c->entrants) entrants_close(c->entrants);
   gpu_session_close(c->session);
   c->entrants = NULL, c->session = NULL;
@@ -367,7 +368,7 @@ int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
   if (!over && status == OK && only_op_by_op(f) && !job_stopping(j)) race_late(f, e);
   status = e->status == OK ? decide(f, e) : (int)e->status;
   if (status == OK && !j->single) race_keep(f);
-  entrants_close(f), c->entrants = NULL, c->session = NULL;
+  proof_drop(c), entrants_close(f), c->entrants = NULL, c->session = NULL;
   forget_sizes(c);
   if (j->single && status == OK)
     j->session = s;

@@ -1,0 +1,69 @@
+// At the end of a job for a GPU, the kernels of the fastest candidates of all waiting parts run in the interpreter at the same time. Most candidates have
+// one or two kernels, so one candidate after the other would leave most processors idle. race_gpu.c decides the parts afterwards, and finds these results.
+#include "base/memory.h"
+#include "drive/climb.h"
+#include "drive/pass.h"
+
+struct proof_ahead {
+  const struct entrant *of;
+  struct arena mem; // of the proof
+  struct device_proof proof;
+  const char *why;
+  int status;
+  struct err err;
+};
+struct leaders {
+  struct job *j;
+  int n;
+  struct proof_ahead **one;
+};
+
+static void prove_one(void *arg, int i, int worker)
+{
+  (void)worker;
+  const struct leaders *l = arg;
+  struct proof_ahead *a = l->one[i];
+  a->status = device_prove(&a->mem, &a->of->plan->p, a->of->pick, -1, l->j->opts->seed, 1, job_stop(l->j, STOP_WORK), &a->proof, &a->why, &a->err);
+}
+
+void prove_leaders(struct job *j, const bool *done)
+{
+  struct leaders l = {.j = j, .one = NEWS(j->mem, struct proof_ahead *, j->split.n)};
+  struct span s;
+  for (int k = 0; k < j->split.n; k++) {
+    struct contest *c = &j->contests[j->order[k]];
+    const int best = done[j->order[k]] || c->twin >= 0 || !c->entrants ? -1 : entrants_fastest(c->entrants, -1, true);
+    if (best < 0) continue;
+    l.one[l.n++] = c->ahead = NEW(j->mem, struct proof_ahead);
+    c->ahead->of = &c->entrants->x[best], c->ahead->why = "";
+  }
+  span_begin(&s, "stage", "proofs of several subprograms");
+  pool_run(j->threads, l.n, prove_one, &l);
+  span_note(&s, "%d candidates", l.n);
+  span_end(&s);
+}
+
+bool proof_known(const struct contest *c) { return c->ahead && c->ahead->err.id != ERR_STOPPED; }
+
+static bool is_of(const struct entrant *x, const struct lowered *d)
+{
+  bool same = x->plan->p.unit == d->plan.unit;
+  for (int u = 0; u < d->plan.nunits && same; u++) same = choice_same(&x->pick[u], &d->pick[u]);
+  return same;
+}
+
+bool proof_find(struct job *j, const struct contest *c, struct lowered *d, int *status, const char **why, struct err *e)
+{
+  if (!c || !proof_known(c) || !is_of(c->ahead->of, d)) return false;
+  const struct proof_ahead *a = c->ahead;
+  d->proof = a->proof, d->proof.note = arena_strdup(j->mem, a->proof.note);
+  *status = a->status, *why = arena_strdup(j->mem, a->why), *e = a->err;
+  if (e->at.file) e->at.file = arena_strdup(j->mem, e->at.file);
+  return true;
+}
+
+void proof_drop(struct contest *c)
+{
+  if (c->ahead) arena_close(&c->ahead->mem);
+  c->ahead = NULL;
+}

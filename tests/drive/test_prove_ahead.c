@@ -1,0 +1,110 @@
+// test: quick release
+// Near the end of its time a job proves the leaders of several parts at the same time. The GPU, the clock of turns and the interpreter are simulated: the
+// time jumps to the end when all parts are measured, and a proof waits for another one.
+#include "pretended_gpu.h"
+#include "sim/device_proof.h"
+
+static const char two[] = "program two() {\n X: f16[16, 64]\n W: f16[64, 32]\n return softmax(matmul(softmax(X, dim=1), W), dim=1)\n}\n";
+enum { PARTS = 2, MOST = 64, ALL = 600, HURRY = 590 }; // the last two are seconds
+
+static double jump; // seconds that the clock is ahead
+double turn_waited(void) { return -jump; }
+double turn_clock(void) { return now_seconds() + jump; }
+void turn_work_begin(void) {}
+void turn_work_end(void) {}
+void turn_take(struct gpu_turn *t, stop_flag stop) { (void)t, (void)stop; }
+void turn_give(struct gpu_turn *t) { (void)t; }
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+  int n, in, together; // proofs; those under way, the most of them
+  const struct lower_unit *of[MOST];
+  bool refuses, refused;
+  double start;
+  int parts;
+  const struct graph *part[MOST];
+} told;
+
+// The first proof under way at the end of the time waits for a second one.
+int device_prove(struct arena *mem, const struct lower_plan *p, const struct choice *pick, int only, uint64_t seed, int threads, stop_flag stop,
+                 struct device_proof *out, const char **why, struct err *e)
+{
+  (void)mem, (void)pick, (void)only, (void)seed, (void)threads, (void)stop, (void)e;
+  *out = (struct device_proof){.kernels = p->nunits, .run = p->nunits, .note = ""};
+  pthread_mutex_lock(&lock);
+  const bool first = jump > 0 && !told.n, no = told.refuses && first;
+  told.of[told.n++] = p->unit, told.in++, told.together = MAX(told.together, told.in);
+  assert_true(told.n < MOST);
+  told.refused |= no;
+  pthread_mutex_unlock(&lock);
+  for (int ms = 0; first && ms < 20000; ms++) {
+    pthread_mutex_lock(&lock);
+    const bool alone = told.together < 2;
+    pthread_mutex_unlock(&lock);
+    if (!alone) break;
+    usleep(1000);
+  }
+  pthread_mutex_lock(&lock);
+  told.in--;
+  pthread_mutex_unlock(&lock);
+  return no ? *why = "planted", NO : OK;
+}
+
+static double until_all_are_measured(const struct device_program *d)
+{
+  int k = 0;
+  while (k < told.parts && told.part[k] != seen.reference) k++;
+  told.part[k] = seen.reference, told.parts = MAX(told.parts, k + 1);
+  if (told.parts == PARTS && !jump) jump = HURRY - (now_seconds() - told.start);
+  return made_up(d);
+}
+
+static json_t *optimize_in_time(struct arena *mem)
+{
+  struct mica_options o = mica_options_default();
+  struct err e = {0};
+  json_t *report = NULL;
+  bool recalled;
+  memset(&seen, 0, sizeof seen);
+  jump = 0, told.n = told.together = told.parts = 0, told.refused = false, told.start = now_seconds();
+  seen.least = INFINITY, seen.clock = until_all_are_measured;
+  o.target = "sm_90a", o.remember = false, o.measure = measured, o.threads = 2, o.tune = 1e-3, o.time = ALL;
+  if (pipe_optimize(mem, graph_of(mem, two), &o, &report, &recalled, &e) != OK) fail_msg("%s", e.text);
+  return report;
+}
+
+static void leaders_are_proved_together(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  json_t *r = optimize_in_time(&mem);
+  assert_true(jump > 0);
+  assert_true(told.together >= 2);
+  for (int i = 0; i < told.n; i++) // nothing is proved twice
+    for (int k = 0; k < i; k++) assert_ptr_not_equal(told.of[i], told.of[k]);
+  assert_true(json_is_true(json_object_get(json_object_get(r, "certificate"), "equal")));
+  json_decref(r);
+  arena_close(&mem);
+}
+
+// A leader whose kernel is wrong is dropped, and another candidate takes its place.
+static void a_wrong_leader_is_dropped(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  told.refuses = true;
+  json_t *r = optimize_in_time(&mem);
+  char *text = json_dumps(r, 0);
+  assert_true(told.refused);
+  assert_non_null(strstr(text, "interpreter: planted"));
+  mem_free(text);
+  json_decref(r);
+  arena_close(&mem);
+  told.refuses = false;
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(leaders_are_proved_together), cmocka_unit_test(a_wrong_leader_is_dropped)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
