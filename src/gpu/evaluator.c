@@ -1,10 +1,11 @@
 // References on the GPU. The program becomes code of plain kernels, one code for each mode (plain.h). Inputs stay on the device while the same
-// program is evaluated on them. The referee checks unmodified values once for each set of inputs. Rounded and perturbed values are taken from the GPU
-// only for inputs that it accepted. After a disagreement the GPU is not used again in this job, and the CPU's numbers count.
+// program is evaluated on them. The referee checks unmodified values once for each set of inputs, those of a deep program at checkpoints too
+// (checkpoints.h). Rounded and perturbed values are taken from the GPU only for inputs that it accepted. After a disagreement the GPU is not used again in this job, and the CPU's numbers count.
 #include "gpu/gpu.h"
 #include "base/memory.h"
 #include "base/trace.h"
 #include "eval/eval.h"
+#include "gpu/checkpoints.h"
 #include "gpu/plain.h"
 #include "gpu/referee.h"
 #include "gpu/session.h"
@@ -16,8 +17,15 @@
 static const double LARGE = 5e8, LIMIT = 60; // operations from which the GPU pays; seconds of a run
 static const double MOST_MEMORY = 0.9;
 static const size_t PIECE = 1 << 20;
-static const int64_t REST = INT64_C(1) << 30; // bytes on the device from which they are freed between runs
+static const int64_t REST = INT64_C(1) << 30;       // bytes on the device from which they are freed between runs
+static const double DEEP = 1 << 26, NEAR = 1 << 22; // steps of the referee for an element: from which there are checkpoints, and between them
 enum { MOST_APPROVED = 4 };
+
+struct variant { // of the program
+  const struct graph *g;
+  struct code code[PLAIN_MODES]; // with checkpoints: unmodified values alone
+  int id[PLAIN_MODES];           // number in the worker; -1: not loaded
+};
 
 struct gpu_evaluator {
   struct reference64_device device; // must be first
@@ -25,12 +33,12 @@ struct gpu_evaluator {
   struct gpu_worker *w;
   struct gpu_evidence seen;
   bool distrusted;
-  struct arena mem;              // of the program
-  struct graph *g;               // NULL: none yet
-  struct code code[PLAIN_MODES]; // for each mode
-  int id[PLAIN_MODES];           // number in the worker; -1: not loaded
-  uint64_t inputs;               // hash of the inputs on the device
-  bool staged;
+  struct arena mem; // of the program
+  struct graph *g;  // NULL: none yet
+  struct checkpoints points;
+  struct variant plain, deep;       // deep: with checkpoints as further outputs
+  struct variant *staged;           // NULL: none
+  uint64_t inputs;                  // hash of the inputs on the device
   int64_t bytes;                    // bytes on the device while they are staged
   uint64_t approved[MOST_APPROVED]; // hashes of the program's inputs that the referee accepted, in a ring buffer
   int napproved;                    // number of them since the program was set
@@ -83,7 +91,7 @@ static void forget(struct gpu_evaluator *v)
 {
   if (v->w) gpu_worker_end(v->w);
   arena_close(&v->mem);
-  v->mem = (struct arena){.lasting = true}, v->g = NULL, v->staged = false, v->napproved = 0;
+  v->mem = (struct arena){.lasting = true}, v->g = NULL, v->staged = NULL, v->napproved = 0;
 }
 
 static int open_worker(struct gpu_evaluator *v, stop_flag stop, struct err *e)
@@ -104,26 +112,30 @@ static void await_ahead(struct gpu_evaluator *v)
   v->ahead = NULL;
 }
 
-static int compile(struct gpu_evaluator *v, const struct gpu_facts *f, stop_flag stop, struct err *e)
+// All modes have the same kernels.
+static int compile(struct gpu_evaluator *v, struct variant *x, const struct gpu_facts *f, stop_flag stop, struct err *e)
 {
+  const int modes = x == &v->deep ? 1 : PLAIN_MODES;
   struct compile_result results[PLAIN_MODES];
   struct compile_stats stats;
   const struct patience until = {.stop = stop};
   struct span s;
+  for (int m = 0; m < modes; m++) TRY(plain_code(&v->mem, x->g, (enum plain_mode)m, &x->code[m], e));
   span_begin(&s, "stage", "reference kernels");
   await_ahead(v);
-  int status = gpu_forge_codes(&v->mem, v->o.forge, v->o.db, &until, f->arch, PLAIN_MODES, v->code, results, &stats, e);
-  for (int m = 0; m < PLAIN_MODES && status == OK; m++)
+  int status = gpu_forge_codes(&v->mem, v->o.forge, v->o.db, &until, f->arch, modes, x->code, results, &stats, e);
+  for (int m = 0; m < modes && status == OK; m++)
     if (results[m].status != OK) *e = results[m].err, status = (int)e->status;
   if (status == OK) span_note(&s, "%d sources, %d known", stats.sources, stats.recalled);
   return span_end(&s), status;
 }
 
-static int64_t bytes_of(const struct gpu_evaluator *v, const struct buffers *b)
+static int64_t bytes_of(const struct variant *x, const struct buffers *b)
 {
-  int64_t sum = v->code[0].workspace;
+  int64_t sum = x->code[PLAIN_AS_IT_IS].workspace;
   for (int i = 0; i < b->nin; i++) sum += (int64_t)b->in_bytes[i];
-  for (int t = 0; t < v->g->ntensors; t++) sum += v->g->nodes[v->g->tensors[t].node].op == OP_OUTPUT ? 8 * shape_size(&v->g->tensors[t].shape) : 0;
+  for (const struct node *n = x->g->nodes; n < x->g->nodes + x->g->nnodes; n++)
+    if (n->op == OP_OUTPUT) sum += 8 * shape_size(&x->g->tensors[n->in[0]].shape);
   return sum;
 }
 
@@ -133,12 +145,16 @@ static int take_program(struct gpu_evaluator *v, const struct graph *g, const st
   if (v->g && graph_same(v->g, g)) return OK;
   forget(v);
   v->g = graph_copy(&v->mem, g);
-  for (int m = 0; m < PLAIN_MODES; m++) TRY(plain_code(&v->mem, v->g, (enum plain_mode)m, &v->code[m], e));
+  TRY(checkpoints_of(&v->mem, v->g, DEEP, NEAR, &v->points, e));
+  v->plain.g = v->g, v->deep.g = v->points.more;
   TRY(gpu_worker_facts(v->w, &f, e));
-  if ((double)bytes_of(v, b) > MOST_MEMORY * (double)f.memory)
-    return err_set(e, ERR_MEMORY, NOWHERE, "it takes %.1f GB of the GPU's memory, and %.1f GB are free", 1e-9 * (double)bytes_of(v, b),
-                   1e-9 * (double)f.memory);
-  return compile(v, &f.gpu, stop, e);
+  for (struct variant *x = &v->plain; x; x = x == &v->plain && v->points.n ? &v->deep : NULL) {
+    TRY(compile(v, x, &f.gpu, stop, e));
+    if ((double)bytes_of(x, b) > MOST_MEMORY * (double)f.memory)
+      return err_set(e, ERR_MEMORY, NOWHERE, "it takes %.1f GB of the GPU's memory, and %.1f GB are free", 1e-9 * (double)bytes_of(x, b),
+                     1e-9 * (double)f.memory);
+  }
+  return OK;
 }
 
 // ---- its inputs ----
@@ -177,19 +193,19 @@ static bool is_approved(const struct gpu_evaluator *v, uint64_t inputs)
   return false;
 }
 
-static int stage_inputs(struct gpu_evaluator *v, const struct buffers *b, uint64_t hash, struct err *e)
+static int stage_inputs(struct gpu_evaluator *v, struct variant *x, const struct buffers *b, uint64_t hash, struct err *e)
 {
-  if (v->staged && v->inputs == hash) return OK;
-  const int nout = graph_outputs(v->g, NULL);
+  if (v->staged == x && v->inputs == hash) return OK;
+  const int nout = graph_outputs(x->g, NULL);
   int *outs = MEM_NEWS(int, nout + 1);
   size_t *bytes = MEM_NEWS(size_t, nout + 1);
-  graph_outputs(v->g, outs);
-  for (int i = 0; i < nout; i++) bytes[i] = sizeof(double) * (size_t)shape_size(&v->g->tensors[outs[i]].shape);
+  graph_outputs(x->g, outs);
+  for (int i = 0; i < nout; i++) bytes[i] = sizeof(double) * (size_t)shape_size(&x->g->tensors[outs[i]].shape);
   bytes[nout] = PLAIN_TOLD * sizeof(int);
   const struct buffers doubles = {.nin = b->nin, .nout = nout + 1, .in = b->in, .in_bytes = b->in_bytes, .out_bytes = bytes, .masks = b->masks};
   int status = gpu_worker_problem(v->w, &doubles, 1, e);
-  for (int m = 0; m < PLAIN_MODES; m++) v->id[m] = -1;
-  v->staged = status == OK, v->inputs = hash, v->bytes = bytes_of(v, b);
+  for (int m = 0; m < PLAIN_MODES; m++) x->id[m] = -1;
+  v->staged = status == OK ? x : NULL, v->inputs = hash, v->bytes = bytes_of(x, b);
   return mem_free(outs), mem_free(bytes), status;
 }
 
@@ -201,35 +217,37 @@ static enum plain_mode mode_of(const struct reference64_from *from)
   return from->flushed ? PLAIN_ROUNDED_FLUSHED : from->rounds ? PLAIN_ROUNDED : PLAIN_AS_IT_IS;
 }
 
-static int run(struct gpu_evaluator *v, enum plain_mode m, double *const *outputs, int told[PLAIN_TOLD], struct err *e)
+// all: the outputs, until the next run.
+static int run(struct gpu_evaluator *v, struct variant *x, enum plain_mode m, double **all, int told[PLAIN_TOLD], struct err *e)
 {
   struct run_answer a;
-  const int nout = graph_outputs(v->g, NULL);
-  int *outs = MEM_NEWS(int, nout + 1), status = OK;
-  graph_outputs(v->g, outs);
-  if (v->id[m] < 0) status = gpu_worker_load(v->w, &v->code[m], &v->id[m], e);
-  if (status != OK) v->id[m] = -1;
+  const int nout = graph_outputs(x->g, NULL);
+  int status = OK;
+  if (x->id[m] < 0) status = gpu_worker_load(v->w, &x->code[m], &x->id[m], e);
+  if (status != OK) x->id[m] = -1;
   const double start = now_seconds();
-  if (status == OK) status = gpu_worker_run(v->w, v->id[m], 1, LIMIT, &a, e);
+  if (status == OK) status = gpu_worker_run(v->w, x->id[m], 1, LIMIT, &a, e);
   if (status != OK && now_seconds() - start >= LIMIT) graph_key(v->g, v->slow);
-  for (int i = 0; i < nout && status == OK; i++)
-    large_copy(outputs[i], a.first[i], sizeof(double) * (size_t)shape_size(&v->g->tensors[outs[i]].shape));
+  for (int i = 0; i < nout && status == OK; i++) all[i] = a.first[i];
   if (status == OK) memcpy(told, a.first[nout], PLAIN_TOLD * sizeof *told);
-  return mem_free(outs), status;
+  return status;
 }
 
-static int judge(struct gpu_evaluator *v, const struct reference64_from *from, double *const *outputs)
+static int judge(struct gpu_evaluator *v, const struct reference64_from *from, double *const *all)
 {
+  const struct graph *g = v->points.n ? v->points.from : v->g;
   struct span s;
   span_begin(&s, "stage", "reference checked");
-  const struct referee_answer a = referee(v->g, from, outputs, v->inputs);
+  const struct referee_answer a = referee(g, from, all + graph_outputs(v->g, NULL), all, v->inputs, v->o.steps);
   v->seen.checked += a.checked, v->seen.differs += a.differs;
-  span_note(&s, "%lld elements on the CPU, %lld differ", (long long)a.checked, (long long)a.differs);
+  span_note(&s, "%lld elements on the CPU, %lld differ, %d checkpoints", (long long)a.checked, (long long)a.differs, v->points.n);
   span_end(&s);
-  if (!a.checked) return stop_set(from->stop) ? NO : refuse(v, "the CPU could check no element of it in time");
-  if (!a.differs) return v->approved[v->napproved++ % MOST_APPROVED] = v->inputs, OK;
-  v->distrusted = true;
-  return refuse(v, "%lld of %lld elements on the GPU differ from the CPU's", (long long)a.differs, (long long)a.checked);
+  if (a.differs) {
+    v->distrusted = true;
+    return refuse(v, "%lld of %lld elements on the GPU differ from the CPU's", (long long)a.differs, (long long)a.checked);
+  }
+  if (a.unchecked) return stop_set(from->stop) ? NO : refuse(v, "the CPU could check no element of it in time");
+  return v->approved[v->napproved++ % MOST_APPROVED] = v->inputs, OK;
 }
 
 static int evaluate(struct gpu_evaluator *v, const struct graph *g, const struct reference64_from *from, double *const *outputs, bool *overflow,
@@ -243,11 +261,17 @@ static int evaluate(struct gpu_evaluator *v, const struct graph *g, const struct
   const uint64_t inputs = hash_inputs(from->b);
   const bool approved = is_approved(v, inputs);
   if (!approved && m != PLAIN_AS_IT_IS) return refuse(v, "its inputs were not checked");
-  TRY(stage_inputs(v, from->b, inputs, e));
-  TRY(run(v, m, outputs, told, e));
-  if (told[TOLD_INDEX]) return refuse(v, "an index is out of range");
-  *overflow = from->in_range && told[TOLD_RANGE];
-  return approved || *overflow ? OK : judge(v, from, outputs); // a result out of range is not checked
+  struct variant *x = !approved && v->points.n ? &v->deep : &v->plain;
+  TRY(stage_inputs(v, x, from->b, inputs, e));
+  const int nout = graph_outputs(g, NULL), more = graph_outputs(x->g, NULL);
+  double **all = MEM_NEWS(double *, more + 1);
+  int *outs = MEM_NEWS(int, nout + 1), status = run(v, x, m, all, told, e);
+  graph_outputs(g, outs);
+  if (status == OK && told[TOLD_INDEX]) status = refuse(v, "an index is out of range");
+  *overflow = status == OK && from->in_range && told[TOLD_RANGE];
+  if (status == OK && !approved && !*overflow) status = judge(v, from, all); // a result out of range is not checked
+  for (int i = 0; i < nout && status == OK; i++) large_copy(outputs[i], all[i], sizeof(double) * (size_t)shape_size(&g->tensors[outs[i]].shape));
+  return mem_free(outs), mem_free(all), status;
 }
 
 static bool is_slow(const struct gpu_evaluator *v, const struct graph *g)
@@ -302,7 +326,7 @@ void gpu_evaluator_rest(struct gpu_evaluator *v)
   struct err e = {0};
   if (!v || !v->staged || v->bytes < (v->o.rest ? v->o.rest : REST)) return;
   gpu_worker_problem(v->w, &none, 1, &e);
-  v->staged = false;
+  v->staged = NULL;
 }
 
 // ---- the whole evaluator ----

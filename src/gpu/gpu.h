@@ -30,6 +30,7 @@
 //   turn.c       processes that share a GPU run and time candidates one after the other
 //   problem.c    inputs and the float64 reference
 //   ahead.c      kernels of references, compiled before they are needed
+//   checkpoints.c  results within a deep program, from which single elements are computed
 //   evaluator.c  references on the GPU: plain_text.c, plain.cuh kernels in double, plain_code.c a program of them, referee.c elements on the CPU
 //   gpu_check.c  outputs against the reference
 //   gpu_compare.c  the same on the device, for a quick race (compare.h, compare.cuh, stage_compare.c)
@@ -190,7 +191,7 @@ void problem_close(struct problem *p); // also after an error
 // ---- evaluator.c -----------------------------------------------------------------------------------
 
 // Computes float64 references on the GPU, by one plain kernel in double for each operator (plain_text.c), in a separate worker. For new inputs the
-// CPU computes eight elements of each output too, each from the elements that it depends on (eval_element). Only unmodified values are checked, not
+// CPU computes eight elements of each output, and of each checkpoint (checkpoints.h), too, each from the elements that it depends on (eval_element). Only unmodified values are checked, not
 // rounded or perturbed ones. The first use opens the worker. The CPU computes other references; the trace says why.
 //
 //   REFERENCE(id, name, doc)
@@ -213,6 +214,7 @@ struct gpu_evaluator_opts {
   struct gpu_forge *forge; // compiles; must live as long
   struct db *db;           // has compiled kernels of references, or NULL
   int64_t rest;            // bytes on the device above which gpu_evaluator_rest frees them; 0: 1 GiB
+  int64_t steps;           // of the CPU for an element that it checks, at most; 0: about two seconds
 };
 struct gpu_evaluator *gpu_evaluator_open(const struct gpu_evaluator_opts *o);
 void gpu_evaluator_close(struct gpu_evaluator *v);

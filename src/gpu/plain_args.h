@@ -1,5 +1,5 @@
-// What a plain kernel of a float64 reference takes beside its buffers, by value. A kernel reads only the fields of its kind, and its text does not
-// depend on them. So one kernel serves all shapes and dtypes of an operator. The text of plain kernels contains this file.
+// The arguments of a plain kernel of a float64 reference besides its buffers, passed by value. A kernel reads only the fields of its kind, and its text
+// does not depend on them. So one kernel serves all shapes and dtypes of an operator. The text of plain kernels contains this file.
 #ifndef MICA_PLAIN_ARGS_H
 #define MICA_PLAIN_ARGS_H
 

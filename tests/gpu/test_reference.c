@@ -196,12 +196,36 @@ static void end_of(struct asked *q)
   end(&q->f);
 }
 
+static const char far[] = "program far() {\n A: f32[512, 700]\n B: f32[700, 512]\n return sum(sum(matmul(A, B), dim=1), dim=0)\n}\n";
+
+// An element that depends on all others is checked by way of checkpoints.
+static void deep_programs_have_checkpoints(void **state)
+{
+  (void)state;
+  struct asked q;
+  ask_about(&q, far);
+  const struct gpu_evidence seen = ask(&q);
+  assert_true(seen.computed == 1 && seen.checked > 8 && !seen.differs);
+  q.from.nudge = NUDGE_DOWN; // without checkpoints
+  assert_int_equal(ask(&q).computed, 2);
+  end_of(&q);
+  ask_about(&q, far);
+  pretend.plain_off = 1e-3;
+  const struct gpu_evidence wrong = ask(&q);
+  pretend.plain_off = 0;
+  assert_true(wrong.differs > 0 && !wrong.computed);
+  end_of(&q);
+}
+
 // One element takes the referee too many steps: neither the values nor moved ones are the GPU's, however often they are asked for.
 static void unchecked_inputs_are_the_cpus(void **state)
 {
   (void)state;
   struct asked q;
-  ask_about(&q, "program far() {\n A: f32[512, 700]\n B: f32[700, 512]\n return sum(sum(matmul(A, B), dim=1), dim=0)\n}\n");
+  ask_about(&q, far);
+  gpu_evaluator_close(q.f.v);
+  evaluator(&q.f, &(struct gpu_evaluator_opts){.which = REFERENCE_GPU, .steps = 100});
+  q.b->device = gpu_evaluator_device(q.f.v);
   for (int i = 1; i <= 2; i++) {
     const struct gpu_evidence seen = ask(&q);
     assert_true(seen.refused == i && !seen.computed && !seen.checked && strstr(seen.why, "could check no element"));
@@ -302,6 +326,7 @@ int main(void)
       cmocka_unit_test(range_is_told),
       cmocka_unit_test(some_are_refused),
       cmocka_unit_test(a_wrong_kernel_is_seen),
+      cmocka_unit_test(deep_programs_have_checkpoints),
       cmocka_unit_test(unchecked_inputs_are_the_cpus),
       cmocka_unit_test(inputs_are_checked_once),
       cmocka_unit_test(a_huge_number_is_seen),
