@@ -49,8 +49,8 @@ def race(binary, name, graphs, args, left):
         return float(x[3]), x[9], x[10]
 
 
-def graphs_of(name, where, args):
-    return sorted(glob.glob(os.path.join(where, folder(name), "*.mica")))[:args.top]
+def graphs_of(name, where):
+    return sorted(glob.glob(os.path.join(where, folder(name), "*.mica")))
 
 
 def workload(name, graphs, args, end):
@@ -85,11 +85,11 @@ def main():
         out = csv.writer(f, lineterminator="\n")
         out.writerow(["workload", "old us", "new us", "old over new", "old how", "new how", "machine"])
         for name in [n for n in programs() if re.search(args.only, n)]:
-            graphs = {"old": graphs_of(name, args.old_graphs or args.graphs, args), "new": graphs_of(name, args.graphs, args)}
+            graphs = {"old": graphs_of(name, args.old_graphs or args.graphs), "new": graphs_of(name, args.graphs)}
             if not all(graphs.values()) or not one_part(graphs["old"] + graphs["new"]):
                 print("%-26s left out: %d graphs" % (name, len(graphs["new"])), flush=True)
                 continue
-            row = workload(name, graphs, args, end) if time.time() < end else None
+            row = workload(name, {k: v[:args.top] for k, v in graphs.items()}, args, end) if time.time() < end else None
             if not row:
                 bad.append(name)
                 continue
