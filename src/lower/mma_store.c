@@ -179,8 +179,13 @@ void mma_store_runs(struct mma_kernel *k, int save, const struct mma_runs *r)
                                    INT(pitch, r->pitch * r->vector), STR(type, tile_dtype(p->job->store[p->n->save[save].tensor])));
   TEXT_SCOPE(k->t);
   mma_meet(k);
-  text_fill(k->t, "#sides:[$groups].[$each].thread = #t.tile([$each])\n@side, @mine = #sides.indices()\n#side:[$each].thread = #sides[@side]", holes);
-  text_begin(k->t, "each m:$mt\n%stage:[$groups].[$runs, $pitch].$type.SH", holes);
+  text_begin(k->t,
+             "each m:$mt\n"
+             "#sides:[$groups].[$each].thread = #t.tile([$each])\n"
+             "@side, @mine = #sides.indices()\n"
+             "#side:[$each].thread = #sides[@side]\n"
+             "%stage:[$groups].[$runs, $pitch].$type.SH",
+             holes);
   if (r->count == 1) names(k, NULL), start(k, save, r);
   write(k, save, r);
   text_line(k->t, "Sync<barrier>#side()");
