@@ -28,7 +28,7 @@
 //   mma_combine.c  adds parts of warps                mma_cost.c     counts work for the cost model
 //   mma_side.c     computed right operands            mma_hidden.c   masked iterations
 //   mma_save.c     savers                             mma_pad.c      sizes that fragments do not divide
-//   mma_store.c    results whose rows begin anywhere
+//   mma_store.c    results whose rows begin anywhere  mma_store_rows.c  the same if rows are not adjacent
 //   mma_parts.c    blocks that share a loop           mma_late.c     the order of blocks, longest first
 //   mma.c          the frame of the kernel; the scheme
 #ifndef MICA_LOWER_MMA_H
@@ -365,15 +365,24 @@ void mma_save(struct mma_kernel *k, int save);
 const char *mma_once(struct mma_kernel *k, struct mma_shape s); // the condition on warp and lane under which a thread stores
 // The condition that row @pr exists, and that it is the first of those without the letters that `has` lacks; empty: it always holds.
 const char *mma_row_exists(struct mma_kernel *k, uint32_t has);
-// ---- mma_store.c ----
-struct mma_runs { // how a tile of 16 rows is stored; all 0: not by runs
-  int vector;     // elements of a vector
-  int count;      // runs of a tile: 1 if its rows are adjacent in memory, or else 16
-  int64_t most;   // elements of a run
-  int64_t pitch;  // vectors between runs in shared memory
+// ---- mma_store.c, mma_store_rows.c ----
+enum { MMA_VECTOR = 16 }; // bytes of a vector
+struct mma_runs {         // how a tile of 16 rows is stored; all 0: not by runs
+  int vector;             // elements of a vector
+  bool adjacent;          // the tile is one run; otherwise each row of a warp is one
+  int64_t most;           // elements of a run
+  int64_t pitch;          // vectors between runs in shared memory
+  int tiles;              // tiles of 8 columns that a warp writes at once
+  int ring;               // vectors of a row's ring; 0: the row is in shared memory as a whole
 };
 struct mma_runs mma_runs_of(const struct mma_plan *p, int save);
-int64_t mma_runs_bytes(const struct mma_plan *p); // of shared memory
+void mma_runs_fit(struct mma_plan *p); // sets p->runs, and adds shared memory
 void mma_store_runs(struct mma_kernel *k, int save, const struct mma_runs *r);
+void mma_store_rows(struct mma_kernel *k, int save, const struct mma_runs *r, const struct hole *holes);
+const struct hole *mma_run_holes(struct mma_kernel *k, int save, const struct mma_runs *r);
+// Prints @start, the element `first` of row @r in device memory, and @shift, its distance from an aligned vector.
+void mma_run_start(struct mma_kernel *k, int save, const char *first, const struct hole *holes);
+// Writes the existing columns of this thread's rows m and h to shared memory. tile: the fragment of n; to: the place in the stage, by @col.
+void mma_run_write(struct mma_kernel *k, int save, const char *tile, const char *to, const struct hole *holes);
 
 #endif

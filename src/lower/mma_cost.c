@@ -86,10 +86,10 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
 // Counts a result that is stored by runs, through shared memory.
 static void by_runs(const struct mma_plan *p, const struct mma_runs *r, double elem, double all, struct kernel_counts *c)
 {
-  const double runs = all / (double)r->most, vectors = all / r->vector;
-  c->shared += (BANK + elem) * all, c->barriers += 1 + 2 * p->mt;
-  c->lanes += STAGED * all + (r->count > 1 ? APART : ADJACENT) * vectors + ENDS * runs;
-  c->lines += ended(p, c) * (elem * all / fmin(elem * (double)r->most, 32 * ATOM) + runs);
+  const double runs = all / (double)r->most, vectors = all / r->vector, line = r->adjacent ? 32 * ATOM : r->ring * ATOM / 2;
+  c->shared += (BANK + elem) * all, c->barriers += r->adjacent ? 1 + 2 * p->mt : 1;
+  c->lanes += STAGED * all + (r->adjacent ? ADJACENT : APART) * vectors + ENDS * runs;
+  c->lines += ended(p, c) * (elem * all / fmin(elem * (double)r->most, line > 0 ? line : INFINITY) + (r->adjacent ? 1 : 2) * runs);
 }
 
 // Counts stores: from fragments, one or two elements of a lane at once, by runs, or by TMA from shared memory in whole lines.
@@ -104,7 +104,7 @@ static void saves(const struct mma_plan *p, const bool *sent, struct kernel_coun
     c->cache += ended(p, c) * elem * all;
     if (sent && sent[i])
       c->shared += 2 * elem * all, c->lanes += all / 4;
-    else if (runs.count)
+    else if (runs.vector)
       by_runs(p, &runs, elem, all, c);
     else
       c->lanes += 3 * all / width, c->lines += ended(p, c) * elem * all / fmin(run, QUAD * elem * width / 2);

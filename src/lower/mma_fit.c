@@ -216,8 +216,8 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k)
   p->shared += combined(p);
   mma_side_fit(p);
   if (!mma_tail_fit(p, k->v[MMA_LAST], p->wg ? 0 : p->threads) || !mma_parts_fit(p, k->v[MMA_PARTS])) return false;
-  p->runs = !p->wg && mma_runs_bytes(p) && p->shared + mma_runs_bytes(p) <= p->job->gpu->scratch;
-  if (p->runs) p->shared += mma_runs_bytes(p);
+  p->runs = false;
+  if (!p->wg) mma_runs_fit(p);
   p->registers = MAX(p->wg ? mma_live(p) + 24 : MIN(estimate(p), mma_live(p) + 32) + copies(p, true), p->registers);
   p->registers = MAX(p->registers, copies(p, false) + COPY_REGISTERS);
   if (p->shared > p->job->gpu->scratch) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);

@@ -53,7 +53,7 @@ void mma_save(struct mma_kernel *k, int save)
   int value = p->k.save[save].value;
   struct mma_shape s = p->shape[value];
   const struct mma_runs runs = p->runs ? mma_runs_of(p, save) : (struct mma_runs){0};
-  if (runs.count) {
+  if (runs.vector) {
     mma_store_runs(k, save, &runs);
     return;
   }

@@ -242,6 +242,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   p->wg_async = adds_only(p), p->wg_copy = w->walks ? "round % 2" : "0";
   w->computing = computing[w->groups], w->bringing = bringing[w->groups];
   if (!chain(w, k->v[WG_CHAIN]) || !poly(w, k->v[WG_POLY]) || !wgmma_split_fit(w, k->v[WG_SPLIT])) return false;
+  if (!w->split) mma_runs_fit(p);
   if (p->shared > own->gpu->scratch) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > (w->first || p->job->exact ? w->computing : most_estimated[w->groups]))
     return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);

@@ -224,7 +224,12 @@ static struct held *rows_of(const struct table *t, struct arena *mem)
   struct held *rows = NEWS(mem, struct held, t->n);
   for (int i = 0; i < t->n; i++) {
     const struct table_graph *x = &t->row[i];
-    rows[i] = (struct held){x->title, x->text, table_field(x, "how"), table_field(x, "uses"), table_field(x, "most"), table_field(x, "refused"),
+    rows[i] = (struct held){x->title,
+                            x->text,
+                            table_field(x, "how"),
+                            table_field(x, "uses"),
+                            table_field(x, "most"),
+                            table_field(x, "refused"),
                             table_field(x, "special")};
     if (!rows[i].how) fail_msg("%s:%d: no scheme", t->path, x->line);
   }

@@ -84,9 +84,8 @@ static void test_others(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_joined),  cmocka_unit_test(test_softmax),
-                                     cmocka_unit_test(test_sides),    cmocka_unit_test(test_boxes),   cmocka_unit_test(test_choices),
-                                     cmocka_unit_test(test_others),   cmocka_unit_test(test_anywhere),
-                                     cmocka_unit_test(test_store)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_joined),   cmocka_unit_test(test_softmax),
+                                     cmocka_unit_test(test_sides),    cmocka_unit_test(test_boxes),    cmocka_unit_test(test_choices),
+                                     cmocka_unit_test(test_others),   cmocka_unit_test(test_anywhere), cmocka_unit_test(test_store)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
