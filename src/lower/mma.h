@@ -373,10 +373,11 @@ struct mma_runs {         // how a tile of 16 rows is stored; all 0: not by runs
   int64_t most;           // elements of a run
   int64_t pitch;          // vectors between runs in shared memory
   int tiles;              // tiles of 8 columns that a warp writes at once
-  int ring;               // vectors of a row's ring; 0: the row is in shared memory as a whole
+  int ring;               // vectors of the ring of a row
 };
 struct mma_runs mma_runs_of(const struct mma_plan *p, int save);
-void mma_runs_fit(struct mma_plan *p); // sets p->runs, and adds shared memory
+// Sets p->runs, and adds shared memory, if results are faster that way. seconds: the modelled time of the scheme's plan.
+void mma_runs_choose(struct mma_plan *p, double (*seconds)(const void *plan), const void *plan);
 void mma_store_runs(struct mma_kernel *k, int save, const struct mma_runs *r);
 void mma_store_rows(struct mma_kernel *k, int save, const struct mma_runs *r, const struct hole *holes);
 const struct hole *mma_run_holes(struct mma_kernel *k, int save, const struct mma_runs *r);

@@ -89,7 +89,7 @@ static void by_runs(const struct mma_plan *p, const struct mma_runs *r, double e
   const double runs = all / (double)r->most, vectors = all / r->vector, line = r->adjacent ? 32 * ATOM : r->ring * ATOM / 2;
   c->shared += (BANK + elem) * all, c->barriers += r->adjacent ? 1 + 2 * p->mt : 1;
   c->lanes += STAGED * all + (r->adjacent ? ADJACENT : APART) * vectors + ENDS * runs;
-  c->lines += ended(p, c) * (elem * all / fmin(elem * (double)r->most, line > 0 ? line : INFINITY) + (r->adjacent ? 1 : 2) * runs);
+  c->lines += ended(p, c) * (elem * all / fmin(elem * (double)r->most, line) + (r->adjacent ? 1 : 2) * runs);
 }
 
 // Counts stores: from fragments, one or two elements of a lane at once, by runs, or by TMA from shared memory in whole lines.

@@ -4,8 +4,8 @@
 // aligned vectors of the other, and nothing is shifted. Elements before the first whole vector and after the last one are stored one by one.
 #include "lower/mma.h"
 
-// LEAST, LEAST_OF_ROW: vectors of a run from which on a result is stored by runs; PIECE: vectors of a piece of a row.
-enum { LEAST = 2, LEAST_OF_ROW = 4, PIECE = 4 };
+// LEAST: vectors of a tile of adjacent rows, if it is a run; PIECE: vectors of a piece of a row. A row that is a run has at least one piece.
+enum { LEAST = 2, PIECE = 4 };
 
 // Whether the list's elements are `step` apart, in their order.
 static bool apart(const struct mma_plan *p, const struct lower_space *l, const struct plan_access *a, int64_t step)
@@ -18,13 +18,11 @@ static bool apart(const struct mma_plan *p, const struct lower_space *l, const s
 // Vectors that have `elements`, wherever they begin.
 static int64_t vectors_of(int64_t elements, int vector) { return (elements + 2 * (vector - 1)) / vector; }
 
-// A row that has several pieces passes through a ring of two. Rows lie an odd number of vectors apart, so that those of a fragment are in different
-// banks.
+// A row passes through a ring of two pieces. Rows lie an odd number of vectors apart, so that those of a fragment are in different banks.
 static struct mma_runs by_rows(const struct mma_cols *c, int vector)
 {
-  const int64_t most = MIN(c->size, 8ll * c->nt), all = vectors_of(most, vector), piece = PIECE * vector / 8;
-  if (c->nt <= piece) return (struct mma_runs){.vector = vector, .most = most, .pitch = all | 1, .tiles = c->nt};
-  return (struct mma_runs){.vector = vector, .most = most, .pitch = 2 * PIECE + 1, .tiles = (int)piece, .ring = 2 * PIECE};
+  return (struct mma_runs){
+      .vector = vector, .most = MIN(c->size, 8ll * c->nt), .pitch = 2 * PIECE + 1, .tiles = PIECE * vector / 8, .ring = 2 * PIECE};
 }
 
 struct mma_runs mma_runs_of(const struct mma_plan *p, int save)
@@ -42,18 +40,27 @@ struct mma_runs mma_runs_of(const struct mma_plan *p, int save)
   const int64_t all = 16 * c->size;
   const bool adjacent = apart(p, &p->rows, a, c->size) && !mma_clipped(p, s.cols) && (!p->wg || p->wn == 1);
   const struct mma_runs r = adjacent ? (struct mma_runs){vector, true, all, vectors_of(all, vector), c->nt, 0} : by_rows(c, vector);
-  return r.most < (adjacent ? LEAST : LEAST_OF_ROW) * vector || norm_elements(p->n, a->tensor) < vector ? none : r;
+  return r.most < (adjacent ? LEAST : PIECE) * vector || norm_elements(p->n, a->tensor) < vector ? none : r;
 }
 
-void mma_runs_fit(struct mma_plan *p)
+static int64_t shared_bytes(const struct mma_plan *p)
 {
   int64_t most = 0;
   for (int i = 0; i < p->n->nsave; i++) {
     const struct mma_runs r = mma_runs_of(p, i);
     most = MAX(most, p->wm * (r.adjacent ? 1 : 16 * p->wn) * r.pitch * MMA_VECTOR);
   }
-  p->runs = most && p->shared + most <= p->job->gpu->scratch;
-  if (p->runs) p->shared += most;
+  return most;
+}
+
+void mma_runs_choose(struct mma_plan *p, double (*seconds)(const void *plan), const void *plan)
+{
+  const int64_t bytes = shared_bytes(p);
+  p->runs = false;
+  if (!bytes || p->shared + bytes > p->job->gpu->scratch) return;
+  const double one_by_one = seconds(plan);
+  p->runs = true, p->shared += bytes;
+  if (seconds(plan) > one_by_one) p->runs = false, p->shared -= bytes; // fewer blocks fit on a multiprocessor
 }
 
 // ---- text ----

@@ -1,5 +1,5 @@
-// Stores of rows that begin at any element and are not adjacent. Each row of a warp's columns is a run (mma_store.c). Rows that are longer than a piece
-// pass through a ring of two pieces. The elements after the last whole vector of a piece are stored with the next one. So only the ends of a run are
+// Stores of rows that begin at any element and are not adjacent. Each row of a warp's columns is a run (mma_store.c). A row passes
+// through a ring of two pieces. The elements after the last whole vector of a piece are stored with the next one. So only the ends of a run are
 // stored one by one.
 #include "lower/mma.h"
 
@@ -52,8 +52,7 @@ static void ends(struct mma_kernel *k, int save, const struct mma_runs *r, bool 
             "?last if (@e >= @tail) {\n"
             "?!last @e = @of\n"
             "?!last if (@e < @head) {\n"
-            "?ring %one:[].$type.RF <- Move(%stage[@w][@line, (@shift + @e) % $elements])\n"
-            "?!ring %one:[].$type.RF <- Move(%stage[@w][@line, @shift + @e])\n"
+            "%one:[].$type.RF <- Move(%stage[@w][@line, (@shift + @e) % $elements])\n"
             "%$memory[@start + @e] <- Move(%one)",
             HOLES(holes, INT(last, last)));
 }
@@ -66,7 +65,7 @@ static void piece(struct mma_kernel *k, int save, const struct mma_runs *r, int 
   struct mma_cols *c = &p->cols[p->shape[p->k.save[save].value].cols];
   const char *first = first_column(k, c), *exists = mma_row_exists(k, ~0u);
   const char *within = *first ? arena_printf(k->mem, "@shift + @col - %s", first) : "@shift + @col";
-  const int64_t vectors = r->ring ? 8 * tiles / r->vector : r->pitch;
+  const int64_t vectors = 8 * tiles / r->vector;
   {
     TEXT_SCOPE(k->t);
     text_open(k->t, "each h:2");
@@ -75,7 +74,7 @@ static void piece(struct mma_kernel *k, int save, const struct mma_runs *r, int 
     c->from = c->split ? arena_printf(k->mem, "@wn * %d + j * %d", c->nt, r->tiles) : arena_printf(k->mem, "j * %d", r->tiles);
     c->from = arena_printf(k->mem, "(%s)", c->from), c->nt = tiles, k->p = p;
     mma_run_write(k, save, arena_printf(k->mem, "j * %d + n", r->tiles),
-                  arena_printf(k->mem, r->ring ? "[@w][%s, (%s) %% %lld]" : "[@w][%s, %s]", LINE, within, (long long)r->ring * r->vector), holes);
+                  arena_printf(k->mem, "[@w][%s, (%s) %% %d]", LINE, within, r->ring * r->vector), holes);
     k->p = whole;
   }
   text_line(k->t, "Sync<barrier>#warp()");
@@ -86,8 +85,7 @@ static void piece(struct mma_kernel *k, int save, const struct mma_runs *r, int 
               "@v = j * $vectors + @of\n"
               "if (@v * $v >= @shift && @v * $v + $v <= @shift + @length) {\n"
               "%vector:[1, $v].$type.RF\n"
-              "?ring %vector <- Move(%stage[@w].tile([1, $v])[@line, @v % $ring])\n"
-              "?!ring %vector <- Move(%stage[@w].tile([1, $v])[@line, @v])\n"
+              "%vector <- Move(%stage[@w].tile([1, $v])[@line, @v % $ring])\n"
               "%$memory.tile([$v])[min(@start / $v + @v, $most)] <- Move(%vector)",
               HOLES(holes, INT(vectors, 8 * r->tiles / r->vector)));
   }
