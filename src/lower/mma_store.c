@@ -72,9 +72,9 @@ const struct hole *mma_run_holes(struct mma_kernel *k, int save, const struct mm
   const struct mma_plan *p = k->p;
   const struct plan_access *a = &p->n->save[save];
   const enum dtype type = p->job->store[a->tensor];
-  return KEPT_HOLES(k->mem, NULL, INT(v, r->vector), INT(last, r->vector - 1), STR(type, tile_dtype(type)), INT(narrow, type != F32),
-                    STR(memory, k->global[a->tensor]), INT(most, norm_elements(p->n, a->tensor) / r->vector - 1), INT(mt, p->mt), INT(wn, p->wn),
-                    INT(groups, p->wm), INT(pitch, r->pitch * r->vector), INT(ring, r->ring), INT(elements, r->ring * r->vector),
+  return KEPT_HOLES(k->mem, NULL, INT(v, r->vector), STR(type, tile_dtype(type)), INT(narrow, type != F32), STR(memory, k->global[a->tensor]),
+                    INT(most, norm_elements(p->n, a->tensor) / r->vector - 1), INT(mt, p->mt), INT(wn, p->wn), INT(groups, p->wm),
+                    INT(pitch, r->pitch * r->vector), INT(ring, r->ring), INT(elements, r->ring * r->vector),
                     STR(reg, k->reg[p->k.save[save].value]));
 }
 
@@ -177,7 +177,7 @@ static void by_tiles(struct mma_kernel *k, int save, const struct mma_runs *r, c
   text_line(k->t, "%s", meet);
 }
 
-// Results by runs of warps that have all columns occupy different places of the same shared memory, if there are several.
+// Waits until other warps have read what was in this shared memory. With wgmma, only another result by runs uses it if warps have all columns.
 static void meet(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;

@@ -1,6 +1,5 @@
-// Stores of rows that begin at any element and are not adjacent. Each row of a warp's columns is a run (mma_store.c). A row passes
-// through a ring of two pieces. The elements after the last whole vector of a piece are stored with the next one. So only the ends of a run are
-// stored one by one.
+// Stores of rows that begin at any element and are not adjacent. Each row of a warp's columns is a run (mma_store.c). A row passes through a ring of
+// two pieces. The elements after the last whole vector of a piece are stored with the next one. So only the ends of a run are stored one by one.
 #include "lower/mma.h"
 
 static const char *LINE = "h * 8 + @lane / 4"; // the row of a fragment
