@@ -28,6 +28,7 @@
 //   mma_combine.c  adds parts of warps                mma_cost.c     counts work for the cost model
 //   mma_side.c     computed right operands            mma_hidden.c   masked iterations
 //   mma_save.c     savers                             mma_pad.c      sizes that fragments do not divide
+//   mma_store.c    results whose rows begin anywhere  mma_store_rows.c  the same if rows are not adjacent
 //   mma_parts.c    blocks that share a loop           mma_late.c     the order of blocks, longest first
 //   mma.c          the frame of the kernel; the scheme
 #ifndef MICA_LOWER_MMA_H
@@ -148,6 +149,7 @@ struct mma_plan {
   int queued;                // tiles in the queue; 0: none. It has `stages` slots
   int parts;                 // blocks that share the iterations of the loop; 0: each has all
   bool *factor;              // for each value: factors of rescaled sums depend on it; NULL without parts
+  bool runs;                 // results whose rows begin anywhere are stored by runs (mma_store.c)
   int64_t shared, registers; // shared: bytes of a block; registers: estimate for a thread
 };
 
@@ -360,5 +362,28 @@ void mma_compute(struct mma_kernel *k, int value);
 void mma_declare_accumulators(struct mma_kernel *k);
 void mma_finish_accumulators(struct mma_kernel *k);
 void mma_save(struct mma_kernel *k, int save);
+const char *mma_once(struct mma_kernel *k, struct mma_shape s); // the condition on warp and lane under which a thread stores
+// The condition that row @pr exists, and that it is the first of those without the letters that `has` lacks; empty: it always holds.
+const char *mma_row_exists(struct mma_kernel *k, uint32_t has);
+// ---- mma_store.c, mma_store_rows.c ----
+enum { MMA_VECTOR = 16 }; // bytes of a vector
+struct mma_runs {         // how a tile of 16 rows is stored; all 0: not by runs
+  int vector;             // elements of a vector
+  bool adjacent;          // the tile is one run; otherwise each row of a warp is one
+  int64_t most;           // elements of a run
+  int64_t pitch;          // vectors between runs in shared memory
+  int tiles;              // tiles of 8 columns that a warp writes at once
+  int ring;               // vectors of the ring of a row
+};
+struct mma_runs mma_runs_of(const struct mma_plan *p, int save);
+// Sets p->runs, and adds shared memory, if results are faster that way. seconds: the modelled time of the scheme's plan.
+void mma_runs_choose(struct mma_plan *p, double (*seconds)(const void *plan), const void *plan);
+void mma_store_runs(struct mma_kernel *k, int save, const struct mma_runs *r);
+void mma_store_rows(struct mma_kernel *k, int save, const struct mma_runs *r, const struct hole *holes);
+const struct hole *mma_run_holes(struct mma_kernel *k, int save, const struct mma_runs *r);
+// Prints @start, the element `first` of row @r in device memory, and @shift, its distance from an aligned vector.
+void mma_run_start(struct mma_kernel *k, int save, const char *first, const struct hole *holes);
+// Writes the existing columns of this thread's rows m and h to shared memory. tile: the fragment of n; to: the place in the stage, by @col.
+void mma_run_write(struct mma_kernel *k, int save, const char *tile, const char *to, const struct hole *holes);
 
 #endif

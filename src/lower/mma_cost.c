@@ -5,9 +5,12 @@
 #include <math.h>
 
 enum { ATOM = 16, UNROLLED = 16, FEW = 4, QUAD = 8, POLY = 10, ANYWHERE = 6 };
+enum { BANK = 4, STAGED = 2, ADJACENT = 6, APART = 20, ENDS = 16 * 20 };
 // ATOM: most bytes of a thread's copy; UNROLLED, FEW: loads in flight; QUAD: columns of a quad of lanes; POLY: instructions of an exponential by
 // multiplications; ANYWHERE: of a piece of a row that begins anywhere. Compiled, it takes 45 instructions, and a piece of 16 bytes by cp.async, which
 // counts as 2, takes 15 with its address.
+// BANK: bytes of shared memory that a store of one element occupies; STAGED: instructions of such a store; ADJACENT, APART: of a vector of a run, if
+// the rows of a tile are one run, or if each is one; ENDS: of the elements of a run that are in no vector.
 
 static double iterations(const struct mma_plan *p) { return (double)mma_parts_each(p) * (p->hides ? p->share : 1); }
 
@@ -80,18 +83,31 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
   if (p->iterations > 1) c->steps = iterations(p);
 }
 
-// Counts stores: from fragments, or by TMA from shared memory in whole lines.
+// Counts a result that is stored by runs, through shared memory.
+static void by_runs(const struct mma_plan *p, const struct mma_runs *r, double elem, double all, struct kernel_counts *c)
+{
+  const double runs = all / (double)r->most, vectors = all / r->vector, line = r->adjacent ? 32 * ATOM : r->ring * ATOM / 2;
+  c->shared += (BANK + elem) * all, c->barriers += r->adjacent ? 1 + 2 * p->mt : 1;
+  c->lanes += STAGED * all + (r->adjacent ? ADJACENT : APART) * vectors + ENDS * runs;
+  c->lines += ended(p, c) * (elem * all / fmin(elem * (double)r->most, line) + (r->adjacent ? 1 : 2) * runs);
+}
+
+// Counts stores: from fragments, one or two elements of a lane at once, by runs, or by TMA from shared memory in whole lines.
 static void saves(const struct mma_plan *p, const bool *sent, struct kernel_counts *c)
 {
   for (int i = 0; i < p->n->nsave; i++) {
     const struct plan_access *a = &p->n->save[i];
-    double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, mma_has(p, p->k.save[i].value), false);
+    const int value = p->k.save[i].value, cols = p->shape[value].cols, width = cols < 0 ? 2 : mma_width(p, a, &p->cols[cols].list, 2);
+    const struct mma_runs runs = p->runs ? mma_runs_of(p, i) : (struct mma_runs){0};
+    double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, mma_has(p, value), false);
     double run = elem * count_run(p->n, a);
     c->cache += ended(p, c) * elem * all;
     if (sent && sent[i])
       c->shared += 2 * elem * all, c->lanes += all / 4;
+    else if (runs.vector)
+      by_runs(p, &runs, elem, all, c);
     else
-      c->lanes += 3 * all / 2, c->lines += ended(p, c) * elem * all / fmin(run, QUAD * elem);
+      c->lanes += 3 * all / width, c->lines += ended(p, c) * elem * all / fmin(run, QUAD * elem * width / 2);
   }
 }
 

@@ -1,4 +1,5 @@
 // The plan for given knobs: the number of tiles of a warp, what warps share, and whether registers and shared memory suffice.
+#include "lower/count.h"
 #include "lower/mma.h"
 
 enum { COPY_REGISTERS = 40 }; // registers of a thread for addresses and other values, without those of a copy
@@ -194,6 +195,14 @@ bool mma_tail_fit(struct mma_plan *p, int way, int threads)
   return true;
 }
 
+static double seconds(const void *plan)
+{
+  const struct mma_plan *p = plan;
+  struct kernel_counts c;
+  mma_count(p, NULL, &c);
+  return kernel_time(&c, p->job->gpu, NULL);
+}
+
 bool mma_fit(struct mma_plan *p, const struct knobs *k)
 {
   int64_t tiles = mma_block_rows(p) / 16;
@@ -221,5 +230,7 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k)
   if (p->shared > p->job->gpu->scratch) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > 255 || p->registers * p->threads > p->job->gpu->registers)
     return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
+  p->runs = false;
+  if (!p->wg) mma_runs_choose(p, seconds, p);
   return true;
 }

@@ -1,5 +1,5 @@
-// Savers: fragments to device memory, two elements at once if they are contiguous. If several warps or lanes have the same element, one of them
-// stores it.
+// Savers: fragments to device memory, two elements at once if they are contiguous, or by runs (mma_store.c). If several warps or lanes have the same
+// element, one of them stores it.
 #include "lower/mma.h"
 
 static void store(struct mma_kernel *k, const struct plan_access *a, const char *from, struct mma_shape s, int width, int e)
@@ -12,7 +12,7 @@ static void store(struct mma_kernel *k, const struct plan_access *a, const char 
 }
 
 // The condition on warp, lane and existing rows under which a thread stores, joined by &&.
-static const char *once(struct mma_kernel *k, struct mma_shape s)
+const char *mma_once(struct mma_kernel *k, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;
   struct str c = {0};
@@ -33,7 +33,7 @@ static void missing_letters(const struct mma_plan *p, uint32_t has, const struct
       str_add(c, "%s%s / %lld %% %lld == 0", c->n ? " && " : "", index, (long long)below, (long long)p->n->extent[(int)l->axis[i]]);
 }
 
-static const char *row_exists(struct mma_kernel *k, uint32_t has)
+const char *mma_row_exists(struct mma_kernel *k, uint32_t has)
 {
   const struct mma_plan *p = k->p;
   struct str c = {0};
@@ -52,7 +52,12 @@ void mma_save(struct mma_kernel *k, int save)
   const struct plan_access *a = &p->n->save[save];
   int value = p->k.save[save].value;
   struct mma_shape s = p->shape[value];
-  const char *who = once(k, s), *exists = s.rows ? row_exists(k, mma_has(p, value)) : "";
+  const struct mma_runs runs = p->runs ? mma_runs_of(p, save) : (struct mma_runs){0};
+  if (runs.vector) {
+    mma_store_runs(k, save, &runs);
+    return;
+  }
+  const char *who = mma_once(k, s), *exists = s.rows ? mma_row_exists(k, mma_has(p, value)) : "";
   int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
   text_if(k->t, who), mma_rows_open(k, s.rows), text_if(k->t, exists), mma_cols_open(k, s.cols);
   for (int e = 0; e < (s.cols >= 0 ? 2 : 1); e += width) store(k, a, k->reg[value], s, width, e);

@@ -1,5 +1,6 @@
 // The scheme's requirements, and the plan for given knobs: the number of warpgroups, whether blocks are persistent, whether two products overlap
 // across iterations, and whether registers and shared memory suffice.
+#include "lower/count.h"
 #include "lower/wgmma.h"
 
 // Registers of a thread that computes and of one that copies tiles, by the number of computing warpgroups. Together they are no more than the block
@@ -204,6 +205,14 @@ static bool share_columns_so(struct wg_plan *w)
   return true;
 }
 
+static double seconds(const void *plan)
+{
+  const struct wg_plan *w = plan;
+  struct kernel_counts c;
+  wgmma_count(w, &c);
+  return kernel_time(&c, w->p.job->gpu, NULL);
+}
+
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
 {
   struct mma_plan *p = &w->p;
@@ -246,5 +255,6 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   if (p->registers > (w->first || p->job->exact ? w->computing : most_estimated[w->groups]))
     return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
   p->threads = 128 * (w->groups + 1);
+  if (!w->split) mma_runs_choose(p, seconds, w);
   return true;
 }

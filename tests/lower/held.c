@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 struct held { // a row of a table
-  const char *name, *graph, *how, *instance, *refused;
+  const char *name, *graph, *how, *instance, *most, *refused;
   bool special;
   unsigned off; // rules of values
 };
@@ -141,6 +141,19 @@ static struct tile_fill fill_other(struct holding *h, const char *name, int arg)
   return (struct tile_fill){name, 1, values, n};
 }
 
+// Whether the instance that the row names was issued too often.
+static int too_often(struct holding *h, const struct sim_counts *c)
+{
+  const char *most = h->row->most, *number = most ? strrchr(most, ' ') : NULL;
+  for (int i = 0; number && i < c->nrows; i++) {
+    if (strncmp(c->rows[i].name, most, (size_t)(number - most)) || c->rows[i].name[number - most]) continue;
+    if (c->rows[i].times <= strtoll(number, NULL, 10)) continue;
+    str_add(&h->said, "%s was issued %lld times\n", c->rows[i].name, (long long)c->rows[i].times);
+    return NO;
+  }
+  return OK;
+}
+
 static int run(struct holding *h)
 {
   struct tile_program *p;
@@ -171,6 +184,7 @@ static int run(struct holding *h)
       int tensor = h->made.arg[a++];
       if (tensor >= 0 && place_of(h->g, tensor, false) < 0) status |= compare(h, &t, i, tensor);
     }
+  status |= too_often(h, &r.counts);
   for (int i = 0; h->row->instance && i < r.counts.nrows; i++)
     if (strstr(r.counts.rows[i].name, h->row->instance) && r.counts.rows[i].times) return r.found || r.counts.unwritten ? NO : status;
   if (h->row->instance) return said(h, "the instruction was not used");
@@ -210,7 +224,13 @@ static struct held *rows_of(const struct table *t, struct arena *mem)
   struct held *rows = NEWS(mem, struct held, t->n);
   for (int i = 0; i < t->n; i++) {
     const struct table_graph *x = &t->row[i];
-    rows[i] = (struct held){x->title, x->text, table_field(x, "how"), table_field(x, "uses"), table_field(x, "refused"), table_field(x, "special")};
+    rows[i] = (struct held){x->title,
+                            x->text,
+                            table_field(x, "how"),
+                            table_field(x, "uses"),
+                            table_field(x, "most"),
+                            table_field(x, "refused"),
+                            table_field(x, "special")};
     if (!rows[i].how) fail_msg("%s:%d: no scheme", t->path, x->line);
   }
   return rows;
@@ -241,7 +261,7 @@ void hold_off(const char *table, int most)
   for (int i = 0; i < t.n && i < most; i++)
     for (int r = 0; r < KERN_RULES && scheme_parse(rows[i].how, &c); r += thinned(3)) {
       struct held row = rows[i];
-      row.instance = NULL, row.off = 1u << r;
+      row.instance = row.most = NULL, row.off = 1u << r;
       bool has = scheme_at(c.scheme)->rules & row.off, fine = !has || hold_row(&row, &usual);
       if (!fine) print_error("without %s\n", kern_rule_name((enum kern_rule)r));
       failed += !fine;
@@ -253,7 +273,7 @@ void hold_off(const char *table, int most)
 static struct held *without_instances(const struct table *t, struct arena *mem)
 {
   struct held *plain = rows_of(t, mem);
-  for (int i = 0; i < t->n; i++) plain[i].instance = NULL;
+  for (int i = 0; i < t->n; i++) plain[i].instance = plain[i].most = NULL;
   return plain;
 }
 
@@ -321,7 +341,7 @@ static int hold_row_choices(const struct held *of, int row_index)
   if (!found) print_error("%s: no choices\n", of->name);
   for (int k = found > 1 ? row_index % quick_step(2) : 0; k < found; k += quick_step(2)) {
     struct held row = *of;
-    row.how = how[k], row.instance = NULL;
+    row.how = how[k], row.instance = row.most = NULL;
     failed += !hold_row(&row, &usual);
   }
   arena_close(&mem);
@@ -367,7 +387,7 @@ int hold_layouts(const char *table)
     for (int k = 0; k < (int)COUNT(at); k += thinned(2)) {
       struct held row = rows[i];
       snprintf(how, sizeof how, "mma wm=%d wn=%d by=%d stages=%d", at[k].wm, at[k].wn, at[k].by, at[k].stages);
-      row.how = how, row.instance = NULL;
+      row.how = how, row.instance = row.most = NULL;
       failed += !hold_if_taken(&row, &held);
     }
   table_close(&t);

@@ -7,6 +7,7 @@
 // A row of tests/lower/graphs/TABLE.mica (../tables.h) is a graph; its last block is lowered. Fields:
 //   how       scheme and knobs, "mma wm=1 wn=2 stages=2"
 //   uses      an instance of the instruction table that must have been used
+//   most      an instance, and how often warps may have issued it at most, "st.global.u16 4"
 //   refused   a part of the reason, where the scheme must refuse the graph
 //   special   input X has rows of special.h, and each element must be of the right class
 

@@ -28,6 +28,17 @@ static void test_anywhere(void **state)
   hold_sm80("pad_anywhere");
 }
 
+static void test_store(void **state)
+{
+  (void)state;
+  hold("pad_store");
+  assert_true(hold_layouts("pad_store") > 40);
+  hold_choices("pad_store", FEW);
+  hold_bf16("pad_store");
+  hold_sm80("pad_store");
+  assert_true(hold_workers("pad_store", "mma") > 0);
+}
+
 static void test_joined(void **state)
 {
   (void)state;
@@ -73,8 +84,8 @@ static void test_others(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_joined),  cmocka_unit_test(test_softmax),
-                                     cmocka_unit_test(test_sides),    cmocka_unit_test(test_boxes),   cmocka_unit_test(test_choices),
-                                     cmocka_unit_test(test_others),   cmocka_unit_test(test_anywhere)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_joined),   cmocka_unit_test(test_softmax),
+                                     cmocka_unit_test(test_sides),    cmocka_unit_test(test_boxes),    cmocka_unit_test(test_choices),
+                                     cmocka_unit_test(test_others),   cmocka_unit_test(test_anywhere), cmocka_unit_test(test_store)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

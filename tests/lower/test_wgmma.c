@@ -26,11 +26,19 @@ TEST(brought)
 TEST(split)
 TEST(pair_split)
 
+static void test_anywhere(void **state)
+{
+  (void)state;
+  hold("wgmma_anywhere");
+  hold_choices("wgmma_anywhere", 4);
+  hold_bf16("wgmma_anywhere");
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products),  cmocka_unit_test(test_chains),  cmocka_unit_test(test_stores),
-                                     cmocka_unit_test(test_layers),    cmocka_unit_test(test_large),   cmocka_unit_test(test_pairs),
-                                     cmocka_unit_test(test_wide),      cmocka_unit_test(test_brought), cmocka_unit_test(test_split),
-                                     cmocka_unit_test(test_pair_split)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products),   cmocka_unit_test(test_chains),  cmocka_unit_test(test_stores),
+                                     cmocka_unit_test(test_layers),     cmocka_unit_test(test_large),   cmocka_unit_test(test_pairs),
+                                     cmocka_unit_test(test_wide),       cmocka_unit_test(test_brought), cmocka_unit_test(test_split),
+                                     cmocka_unit_test(test_pair_split), cmocka_unit_test(test_anywhere)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
