@@ -90,7 +90,7 @@ static void band_text(struct mma_kernel *k, const struct wgmma_order *o, const c
   long long first = o->extent[o->band[0]], second = o->extent[o->band[1]], wide = o->wide, all = wide * second;
   const char *width = arena_printf(k->mem, "%lld", wide);
   text_line(k->t, "@cell = %s", cell);
-  if (first % wide) text_line(k->t, "@wide = min(%lld, %lld - @cell / %lld * %lld)", wide, first, all, wide), width = "@wide";
+  if (first % wide) text_line(k->t, "@wide = @cell < %lld ? %lld : %lld", first / wide * all, wide, first % wide), width = "@wide";
   str_add(s, " + (@cell / %lld * %lld + @cell %% %lld %% %s) * %lld", all, wide, all, width, (long long)o->stride[o->band[0]]);
   str_add(s, " + @cell %% %lld / %s * %lld", all, width, (long long)o->stride[o->band[1]]);
 }

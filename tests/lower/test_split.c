@@ -49,6 +49,21 @@ static void few_tiles_with_long_sums(void **state)
   arena_close(&mem);
 }
 
+// Blocks that walk over rectangles of tiles, of which the last is narrower.
+static void the_last_rectangle_is_narrower(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct device_program d;
+  struct choice c;
+  const struct lower_plan p = product(&mem, 3072, 8192, 3072);
+  assert_true(scheme_parse("wgmma groups=2 stages=4 store=2 blocks=132 rows=256", &c));
+  must(lower_make(&mem, &p, &c, &d, &e), "a product", &e);
+  assert_non_null(strstr(d.launch[0].text, "@wide = "));
+  arena_close(&mem);
+}
+
 // 64 tiles make more clusters of four than the multiprocessors have room for. Pairs are tried with wider tiles.
 static void pairs_of_wider_tiles(void **state)
 {
@@ -123,7 +138,7 @@ static void no_clusters(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(few_tiles_with_long_sums), cmocka_unit_test(pairs_of_wider_tiles),
-                                     cmocka_unit_test(compiled_and_proven), cmocka_unit_test(no_clusters)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(few_tiles_with_long_sums), cmocka_unit_test(the_last_rectangle_is_narrower),
+                                     cmocka_unit_test(pairs_of_wider_tiles), cmocka_unit_test(compiled_and_proven), cmocka_unit_test(no_clusters)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
