@@ -195,7 +195,8 @@ static int finish(struct cli *c, const struct lower_plan *p, const struct nvrtc 
   if (made != OK) return made;
   for (int i = 0; i < d.nlaunch; i++)
     if (cli_lower_chosen(c, p, d.launch[i].unit)) TRY(finish_one(c, r, &d, &d.launch[i]));
-  return c->out && !c->kernel ? save_program(c, &d, p->g->name) : OK;
+  if (!c->out || c->kernel) return OK;
+  return c->compile ? device_save(&c->mem, p->g, &d, c->out, &c->err) : save_program(c, &d, p->g->name);
 }
 
 // With --all: every choice of every selected kernel; the other kernels keep their best choice.

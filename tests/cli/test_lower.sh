@@ -253,6 +253,8 @@ if grep -q '"missing": null' "$work/best/program.json"; then
     grep -aq -- "${kernel:-no kernel}" "$work/best/$file" || complain "$file has no kernel '$kernel'"
     cmp -s "$work/best/$file" "$work/again/$file" || complain "$file is another when recalled"
   done <"$work/cubins"
+  expect 0 'registers' lower "$work/norm.mica" --compile --out "$work/loads"
+  grep -q '"missing": null' "$work/loads/program.json" || complain "lower --compile leaves no folder that loads"
 else
   grep -q 'no \*.cubin: ' "$work/said" || complain "nothing says that there is no machine code"
   ! ls "$work/best/"*.cubin >/dev/null 2>&1 || complain "there is machine code that program.json does not name"
