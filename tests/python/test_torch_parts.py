@@ -12,6 +12,7 @@ import mica.torch
 from mica.torch import engine, explain, measure
 from mica.torch.cut import pieces
 from mica.torch.ops import SOFTMAX, is_light, name_of, operators
+from mica.torch.partition import split_off_ends
 from mica.torch.program import Shapes, build
 from mica.torch.summary import FREE
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -68,6 +69,22 @@ def test_attention_is_not_cut(keys, most):
     at = whole.nodes.index(softmax)
     assert any(name_of(n.target) == "aten.bmm.default" for n in whole.nodes[:at])
     assert any(name_of(n.target) == "aten.bmm.default" for n in whole.nodes[at:])
+
+
+@pytest.mark.parametrize("logits", [True, False], ids=["with logits", "loss alone"])
+def test_a_log_softmax_of_which_few_elements_are_read_is_left(logits):
+    """If the logits are a result too, the program ends with them, and the rest's compiler computes the loss."""
+    def model(x, w, t):
+        y = (x @ w).view(2, 6, 40)
+        loss = F.nll_loss(F.log_softmax(y.view(12, 40), 1), t)
+        return (y, loss) if logits else loss
+    gm = graph_of(lambda *a: list(model(*a)) if logits else [model(*a)], (torch.randn(12, 8), torch.randn(8, 40), torch.zeros(12, dtype=torch.long)))
+    outside = {"aten.nll_loss_forward.default", "getitem"}
+    nodes = [n for n in gm.graph.nodes if n.op == "call_function" and name_of(n.target) not in outside]
+    kept, reasons = split_off_ends(nodes)
+    names = {name_of(n.target) for n in kept}
+    assert ("aten._log_softmax.default" in names) == (not logits) and names & {"aten.mm.default", "aten.matmul.default"}
+    assert ("few of its elements are read" in reasons.values()) == logits
 
 
 @pytest.mark.parametrize("most", [1, 3, 6])

@@ -207,14 +207,43 @@ class Groups:
         return False
 
 
-def split_off_views(nodes):
-    """The nodes without views at the end, whose users are all outside. Narrowing casts stay, because a program's values are narrow already."""
-    inside = set(nodes)
+# Operators that read few elements of their first operand. The rest's compiler computes these elements alone if it makes the operand too.
+PICKS = {"aten.nll_loss_forward.default", "aten.nll_loss2d_forward.default", "aten.gather.default"}
+
+
+def _leaves(node, inside, but):
+    """Whether a node outside reads this node or a view of it. but: a user that does not count."""
+    return any(u not in inside or (name_of(u.target) in VIEWS and _leaves(u, inside, but)) for u in node.users if u is not but)
+
+
+def _is_picked(node, inside):
+    """Whether only picks read the node, and its operands are results of the program all the same. A program would write elements that nobody
+    reads, such as those of a log_softmax over a vocabulary, next to the logits."""
+    if not node.users or any(u.op != "call_function" or name_of(u.target) not in PICKS or u.args[0] is not node for u in node.users):
+        return False
+    for operand in node.all_input_nodes:
+        while operand in inside and name_of(operand.target) in VIEWS:
+            operand = operand.all_input_nodes[0]
+        if operand in inside and not _leaves(operand, inside, node):
+            return False
+    return True
+
+
+def split_off_ends(nodes):
+    """(the nodes without those at the end that are left, reasons for these). The users of a left node are all outside. Views are left, but not
+    narrowing casts, because a program's values are narrow already."""
+    inside, reasons = set(nodes), {}
     for n in reversed(nodes):
-        if name_of(n.target) in VIEWS and not narrows(n) and not any(u in inside for u in n.users) and not isinstance(
-                n.all_input_nodes[0].meta.get("val"), (list, tuple)):
-            inside.discard(n)
-    return [n for n in nodes if n in inside]
+        if any(u in inside for u in n.users) or any(isinstance(i.meta.get("val"), (list, tuple)) for i in n.all_input_nodes):
+            continue
+        if name_of(n.target) in VIEWS and not narrows(n):
+            reasons[n] = "a view at the end of a program"
+        elif _is_picked(n, inside):
+            reasons[n] = "few of its elements are read"
+        else:
+            continue
+        inside.discard(n)
+    return [n for n in nodes if n in inside], reasons
 
 
 def widened(nodes, output):
@@ -262,8 +291,8 @@ def _once(graph, prepared, kind, min_ops, min_work, max_ops, banned):
     reasons, alone = examine(graph, prepared, kind, banned, max_ops)
     parts, failed = Parts(reasons=reasons), False
     for nodes in _joined(graph, alone):
-        kept = split_off_views(nodes)
-        reasons.update((n, "a view at the end of a program") for n in set(nodes) - set(kept))
+        kept, ends = split_off_ends(nodes)
+        reasons.update(ends)
         for piece in pieces(kept, max_ops) if kept else []:
             if piece.outputs:
                 failed |= not _add(parts, Group(piece.nodes, piece.outputs, piece.light), prepared, min_ops, min_work, banned)
