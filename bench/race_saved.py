@@ -5,8 +5,8 @@
     mica lower GRAPH --target sm_90a --knobs "..." --compile --out DIR/new
     python3 bench/race_saved.py --csv FILE DIR...
 
-DIR has one folder for each program, as `mica lower --compile --out` or `mica optimize --out` writes it. The name of the folder is the name of the program.
-All programs of a DIR take the same inputs. A round runs each program once; every other round runs them in reverse order. A run is a CUDA graph of
+DIR has one folder for each program, as `mica lower --compile --out` or `mica optimize --out` writes it. The name of the folder is the name of the
+program. All programs of a DIR take the same inputs. A round runs each program once; every other round runs them in reverse order. A run is a CUDA graph of
 20 calls. Cold runs write 128 MB before each call, and the time of these writes is subtracted. Hot runs do not. FILE gets a row for each program,
 with median, least and most in us. A program is wrong if its outputs differ from those of the first program by 2e-2 of their norm. A wrong program is
 not timed. The exit status is 1 if a program was wrong or failed.
