@@ -295,7 +295,7 @@ int export_device(struct arena *mem, const struct device_program *d, const char 
 {
   struct exporting x = {.mem = mem, .d = d, .name = name};
   *out = (struct exported){{0}, {0}, {0}};
-  TRY(code_make(mem, d, &x.code, e));
+  TRY(code_make_named(mem, d, &x.code, e));
   x.products = has_products(&x.code);
   for (int i = 0; i < x.code.nlaunch; i++)
     for (int a = 0; a < x.code.launch[i].narg; a++) x.maps |= x.code.launch[i].arg[a].is_map;

@@ -191,7 +191,7 @@ void manifest_readme(const struct manifest *m, struct str *out)
   if (m->missing)
     str_add(out, " There is no machine code beside it: %s.\n", m->missing);
   else
-    str_add(out, " `NAME.cubin` is their machine code.\n");
+    str_add(out, " `NAME.cubin` is their machine code; `kernel` names its function.\n");
 }
 
 void manifest_free(struct manifest *m) { str_free(&m->json); }

@@ -94,6 +94,8 @@ struct code {
 enum { PRODUCT_PROPOSED = 8, PRODUCT_WORKSPACE = 32 << 20 }; // number of algorithms requested from the library; bytes that they may use
 // Makes code without machine code. TILE if a kernel has sizes that are not constants, or writes to an input.
 int code_make(struct arena *mem, const struct device_program *p, struct code *out, struct err *e);
+// The same for people: kernels have the names of their launches, and operands those of the program's tensors.
+int code_make_named(struct arena *mem, const struct device_program *p, struct code *out, struct err *e);
 // Makes all of it in `mem`, with machine code.
 void code_copy(struct arena *mem, const struct code *c, struct code *out);
 int64_t code_exchange(const struct code *c);                          // bytes of a rank's exchange memory

@@ -1,14 +1,55 @@
 // Device programs as code: the data of each launch, with all sizes evaluated, and the source of each kernel. Kernels with the same source are stored
-// once.
+// once. A program and its parts have the same sources.
 #include "gpu/gpu.h"
+#include "cuda/cuda.h"
 
 #include <string.h>
 
-// A kernel of the tile language, or a collective; equal ones are named after the first launch.
-static int print_kernel(const struct code *c, const struct launch *l, const char *name, int arch, struct str *s, struct err *e)
+// The kernel with names that do not depend on the program: so the parts of a program and the whole have the same text, which is compiled once. With line
+// tables the text refers to the lines of the tile program, and names stay.
+static struct tile_kernel anonymous(struct arena *mem, const struct tile_kernel *k, const char *name)
 {
-  if (!l->meet.ranks) return cuda_print(l->p, l->k, arch, s, e);
-  return meeting_print(&l->meet, &c->room, name, s), OK;
+  struct tile_kernel own = *k;
+  own.name = name;
+  own.buffers = arena_copy(mem, k->buffers, sizeof *k->buffers * (size_t)MAX(k->nbuffers, 1));
+  for (int i = 0; i < k->nbuffers; i++) own.buffers[i].name = arena_printf(mem, "b%d", i);
+  return own;
+}
+
+#define PLACEHOLDER "kernel_of_mica"
+
+// Appends the lines that are no comments. Comments are statements of the tile program, with its names.
+static void add_code(struct str *s, const char *text)
+{
+  for (const char *line = text; *line;) {
+    const size_t n = strcspn(line, "\n"), from = strspn(line, " ");
+    if (strncmp(line + from, "//", 2) != 0) str_add(s, "%.*s\n", (int)n, line);
+    line += n + (line[n] == '\n');
+  }
+}
+
+static void add_renamed(struct str *s, const char *text, const char *name)
+{
+  for (const char *at; (at = strstr(text, PLACEHOLDER)); text = at + strlen(PLACEHOLDER))
+    str_raw(s, text, (size_t)(at - text)), str_add(s, "%s", name);
+  str_add(s, "%s", text);
+}
+
+// The kernel's name is the program's, and a hash of the text: `softmax_1` may become softmax_5d1c03a9.
+static int print_tile(struct arena *mem, const struct launch *l, int arch, bool named, const char **name, struct str *s, struct err *e)
+{
+  *name = cuda_kernel_name(mem, l->k);
+  if (named || cuda_line_info()) return cuda_print(l->p, l->k, arch, s, e);
+  const char *own = *name, *end = own + strlen(own);
+  while (end > own && end[-1] >= '0' && end[-1] <= '9') end--;
+  const int n = (int)(end - own) - (end > own && end[-1] == '_');
+  const struct tile_kernel k = anonymous(mem, l->k, PLACEHOLDER);
+  struct str text = {0}, code = {0};
+  int status = cuda_print(l->p, &k, arch, &text, e);
+  add_code(&code, str_text(&text));
+  *name = arena_printf(mem, "%.*s_%08x", n, own, (unsigned)hash_bytes(str_text(&code), code.n, 1));
+  add_renamed(s, str_text(&code), *name);
+  return str_free(&text), str_free(&code), status;
 }
 
 static bool same_meeting(const struct meeting *a, const struct meeting *b)
@@ -16,19 +57,20 @@ static bool same_meeting(const struct meeting *a, const struct meeting *b)
   return a->how == b->how && a->ranks == b->ranks && a->type == b->type && a->outer == b->outer && a->inner == b->inner;
 }
 
-static const char *name_of(struct arena *mem, const struct code *c, const struct launch *l)
+// A collective is named after the first launch of an equal one.
+static int print_meeting(const struct code *c, const struct launch *l, const char **name, struct str *s)
 {
-  if (!l->meet.ranks) return cuda_kernel_name(mem, l->k);
   const struct code_launch *first = c->launch;
   while (!same_meeting(&first->meet, &l->meet)) first++; // ends at l at the latest
-  return first->name;
+  meeting_print(&l->meet, &c->room, *name = first->name, s);
+  return OK;
 }
 
-static int kernel_of(struct arena *mem, struct code *c, const struct launch *l, int arch, int *out, struct err *e)
+static int kernel_of(struct arena *mem, struct code *c, const struct launch *l, int arch, bool named, int *out, struct err *e)
 {
   struct str s = {0};
-  const char *name = name_of(mem, c, l);
-  int status = print_kernel(c, l, name, arch, &s, e);
+  const char *name;
+  int status = l->meet.ranks ? print_meeting(c, l, &name, &s) : print_tile(mem, l, arch, named, &name, &s, e);
   for (*out = 0; status == OK && *out < c->nkernel; ++*out)
     if (!strcmp(c->kernel[*out].source, str_text(&s))) break;
   if (status == OK && *out == c->nkernel)
@@ -130,7 +172,7 @@ static void states(struct arena *mem, const struct graph *g, struct code *c)
   }
 }
 
-int code_make(struct arena *mem, const struct device_program *p, struct code *out, struct err *e)
+static int make(struct arena *mem, const struct device_program *p, bool named, struct code *out, struct err *e)
 {
   *out = (struct code){.kernel = NEWS(mem, struct code_kernel, p->nlaunch + 1),
                        .launch = NEWS(mem, struct code_launch, p->nlaunch + 1),
@@ -145,11 +187,14 @@ int code_make(struct arena *mem, const struct device_program *p, struct code *ou
     struct code_launch *c = &out->launch[out->nlaunch++];
     *c = (struct code_launch){.name = l->name ? l->name : "", .how = l->how ? l->how : "", .kernel = -1, .algorithm = -1};
     int status = l->product ? product_launch(mem, l, c, e) : l->meet.ranks ? meeting_launch(mem, l, p->gpu->cores, c) : kernel_launch(mem, l, c, e);
-    if (status == OK && !l->product) status = kernel_of(mem, out, l, p->gpu->arch, &c->kernel, e);
+    if (status == OK && !l->product) status = kernel_of(mem, out, l, p->gpu->arch, named, &c->kernel, e);
     if (status != OK) return status;
   }
   return OK;
 }
+
+int code_make(struct arena *mem, const struct device_program *p, struct code *out, struct err *e) { return make(mem, p, false, out, e); }
+int code_make_named(struct arena *mem, const struct device_program *p, struct code *out, struct err *e) { return make(mem, p, true, out, e); }
 
 int64_t code_exchange(const struct code *c) { return meeting_memory(c->world, &c->room); }
 

@@ -2,6 +2,7 @@
 // this machine's memory, leaves after every launch what the graph says in float64.
 #include "given.h"
 #include "lowered.h"
+#include "gpu/gpu.h"
 #include "sim/device_proof.h"
 
 #include <setjmp.h>
@@ -241,20 +242,55 @@ static void choices_cost_what_they_do(void **state)
   assert_true(compared > 100);
 }
 
+// ---- sources ----
+
+static struct code code_of(struct arena *mem, const struct target *gpu, const char *text, bool named)
+{
+  struct err e = {0};
+  struct lower_plan p;
+  struct device_program d;
+  struct code c;
+  must(lower_plan(mem, read(mem, text), gpu, &(struct lower_opts){0}, &p, &e), "a program", &e);
+  struct choice *pick = NEWS(mem, struct choice, p.nunits + 1);
+  for (int u = 0; u < p.nunits; u++) {
+    const struct choice *first = p.unit[u].choice;
+    while (first->tail) first++;
+    pick[u] = *first;
+  }
+  must(lower_make(mem, &p, pick, &d, &e), "a program", &e);
+  must(named ? code_make_named(mem, &d, &c, &e) : code_make(mem, &d, &c, &e), "a program", &e);
+  return c;
+}
+
+// Two kernels of a program are the kernel of another one, whose tensors have other names. For people the names stay.
+static void equal_kernels_have_one_source(void **state)
+{
+  (void)state;
+  static const char one[] = "X: f16[64, 256]\n S = block(x=64) {\n x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0})\n }\n"
+                            " return S",
+                    two[] = "Q: f16[64, 256]\n R: f16[64, 256]\n"
+                            " A = block(x=64) {\n q = iter(Q, imap={x:0})\n e = exp(q)\n save(e / sum(e, dim=1), omap={x:0})\n }\n"
+                            " B = block(x=64) {\n r = iter(R, imap={x:0})\n e = exp(r)\n save(e / sum(e, dim=1), omap={x:0})\n }\n return A, B";
+  struct arena mem = {0};
+  const struct target gpu = h200();
+  for (int named = 0; named < 2; named++) {
+    const struct code part = code_of(&mem, &gpu, one, named), all = code_of(&mem, &gpu, two, named);
+    assert_int_equal(all.nlaunch, 2);
+    assert_int_equal(all.nkernel, named ? 2 : 1);
+    assert_int_equal(!strcmp(part.kernel[0].source, all.kernel[0].source), !named);
+    assert_int_equal(strstr(all.kernel[0].source, "%A") != NULL, named);
+    assert_non_null(strstr(all.kernel[0].source, all.kernel[0].name));
+  }
+  arena_close(&mem);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(wrapped_computes_the_same),
-      cmocka_unit_test(parts_are_copied),
-      cmocka_unit_test(refused),
-      cmocka_unit_test(programs_run),
-      cmocka_unit_test(a_wrong_element_is_seen),
-      cmocka_unit_test(types_between_kernels),
-      cmocka_unit_test(types_of_named),
-      cmocka_unit_test(workspace_is_shared),
-      cmocka_unit_test(fewer_blocks_keep_their_tiles),
-      cmocka_unit_test(kernels_are_proven),
-      cmocka_unit_test(choices_cost_what_they_do),
+      cmocka_unit_test(wrapped_computes_the_same),     cmocka_unit_test(parts_are_copied),   cmocka_unit_test(refused),
+      cmocka_unit_test(equal_kernels_have_one_source), cmocka_unit_test(programs_run),       cmocka_unit_test(a_wrong_element_is_seen),
+      cmocka_unit_test(types_between_kernels),         cmocka_unit_test(types_of_named),     cmocka_unit_test(workspace_is_shared),
+      cmocka_unit_test(fewer_blocks_keep_their_tiles), cmocka_unit_test(kernels_are_proven), cmocka_unit_test(choices_cost_what_they_do),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
