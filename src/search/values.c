@@ -394,9 +394,11 @@ static void binary(struct values_run *r, int x, int y)
   if (x != y && voc->div) try_pair(r, OP_DIV, y, x);
   if (x != y && voc->sub) try_pair(r, OP_SUB, y, x);
   for (int i = 0; i < voc->n; i++) {
+    const unsigned flags = op_rows[voc->i[i].op].flags;
     if (op_rows[voc->i[i].op].least != 2) continue;
     try_map(r, &voc->i[i], i, x, y);
-    if (x != y && (r->off >> PRUNE_CANON & 1 || !(op_rows[voc->i[i].op].flags & COMMUTES))) try_map(r, &voc->i[i], i, y, x);
+    // The normal forms and fingerprints of opaque operators depend on the order of operands, and the program has one of them.
+    if (x != y && (r->off >> PRUNE_CANON & 1 || !(flags & COMMUTES) || flags & OPAQUE)) try_map(r, &voc->i[i], i, y, x);
   }
   if (!voc->product) return;
   for (int c = 0; c < r->s->nclass; c++) {

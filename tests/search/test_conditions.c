@@ -46,8 +46,30 @@ static void masks_stay_masks(void **state)
   }
 }
 
+// Comparisons of a number for each row with all columns are made in the kernel that uses them, whichever operand comes first.
+static void numbers_of_rows_are_compared_in_the_kernel(void **state)
+{
+  (void)state;
+  static const char *const conditions[] = {"iota([64]) == c", "c == iota([64])", "iota([64]) <= c", "c < iota([64])"};
+  for (size_t i = 0; i < COUNT(conditions); i++) {
+    struct arena mem = {0};
+    struct target t;
+    struct search_result r;
+    struct err e = {0};
+    struct search_opts o = {.threads = 2, .seed = 7};
+    const char *text = "program p() { X: f32[64, 64]\n l: f32[64]\n c = reshape(l, [64, 1])\n return sum(where(%s, X, 0), dim=1) }";
+    struct graph *plain;
+    assert_int_equal(target_open("cpu", 1, true, &t, &e), OK);
+    assert_int_equal(graph_expand(&mem, graph_of(&mem, arena_printf(&mem, text, conditions[i])), false, &plain, &e), OK);
+    assert_int_equal(search_run(&mem, plain, &t, &o, &r, &e), OK);
+    assert_true(r.n > 0);
+    if (r.found[0].kernels != 1) fail_msg("%s: %d kernels", conditions[i], r.found[0].kernels);
+    arena_close(&mem);
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(masks_stay_masks)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(masks_stay_masks), cmocka_unit_test(numbers_of_rows_are_compared_in_the_kernel)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,8 +81,6 @@ def nll(e, x, target, weight, reduction, ignored):
         raise Cannot("class numbers that are not integers")
     if 0 <= ignored < classes or abs(ignored) >= MOST_WHOLE:
         raise Cannot(f"the class {ignored} is ignored")
-    if x.dtype != "f32":
-        raise Cannot(f"a loss by class numbers of {x.dtype}: the count of rows has 32 bits")
     if x.batch is not None:
         raise Cannot("a loss over a dynamic extent")
     x, of = e.full(x), e.same_numbers(target)
@@ -99,7 +97,9 @@ def nll(e, x, target, weight, reduction, ignored):
         share = e.reduce("sum", e.binary("where({0}, {1}, 0)", hit, weight), [d], False)
     loss = e.unary("neg({0})", e.reduce("sum", picked, [d], False))
     if share is None:  # 1 for each row that counts; a sum of hits would be limited by all elements of x, which may be more than 2^24
-        share = e.reduce("sum", e.say(f"({{0}} >= 0) * ({{0}} < {classes})", [at], at.want, "f32", whole=()), [d], False)
+        # A condition has the dtype of what it meets, and a count needs 32 bits. A quotient of whole numbers has them.
+        counts = f"({{0}} >= 0) * ({{0}} < {classes})" if x.dtype == "f32" else "clamp({0} / 2 * 2 + 1, 0, 1)"
+        share = e.reduce("sum", e.say(counts, [at], at.want, "f32", whole=()), [d], False)
     every = e.reduce("sum", share, range(share.ndim), False)
     if reduction == NONE:
         return [loss, every]
