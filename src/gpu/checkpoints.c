@@ -133,14 +133,16 @@ static double mark(struct dependence_walk *w, const struct node *n, const struct
   return steps;
 }
 
-static double steps_of(struct dependence_walk *w, int t)
+// first: a node; t does not depend on those before it.
+static double steps_from(struct dependence_walk *w, int t, int first)
 {
   const struct graph *g = w->g;
+  const int least = g->nodes[first].out;
   double sum = 0;
   struct dependence one = {{0}};
-  memset(w->need, 0, sizeof *w->need * (size_t)g->ntensors);
+  memset(w->need + least, 0, sizeof *w->need * (size_t)(t + 1 - least));
   join(w, t, &one);
-  for (int i = g->tensors[t].node; i >= 0; i--) {
+  for (int i = g->tensors[t].node; i >= first; i--) {
     const struct node *n = &g->nodes[i];
     for (int u = n->out; u < n->out + n->nout; u++) {
       if (!needed(w, u)) continue;
@@ -151,6 +153,8 @@ static double steps_of(struct dependence_walk *w, int t)
   return sum;
 }
 
+static double steps_of(struct dependence_walk *w, int t) { return steps_from(w, t, 0); }
+
 // ---- the choice ----
 
 static bool may_be_cut(const struct dependence_walk *w, int t)
@@ -160,28 +164,31 @@ static bool may_be_cut(const struct dependence_walk *w, int t)
 }
 
 // The checkpoint that helps t most: of those with which t takes `each` steps the smallest, of equally small ones the first. -1: none helps.
-static int best_cut(struct dependence_walk *w, int t, double now, double each)
+static int best_cut(struct dependence_walk *w, int t, double each)
 {
-  int best = -1;
-  double least = now;
+  const struct graph *g = w->g;
+  int *may = MEM_NEWS(int, t + 1), n = 0, best = -1;
+  double least = steps_of(w, t);
   int64_t size = 0;
-  for (int u = 0; u < t; u++) {
-    const int64_t own = shape_size(&w->g->tensors[u].shape);
-    if (!may_be_cut(w, u) || w->g->tensors[u].node == w->g->tensors[t].node) continue;
+  for (int u = 0; u < t; u++)
+    if (needed(w, u) && (may_be_cut(w, u) || !n) && g->tensors[u].node != g->tensors[t].node) may[n++] = u;
+  for (int i = 0, first = n ? g->tensors[may[0]].node : 0; i < n; i++) {
+    const int u = may[i];
+    const int64_t own = shape_size(&g->tensors[u].shape);
+    if (!may_be_cut(w, u)) continue;
     w->cut[u] = true;
-    const double steps = steps_of(w, t);
+    const double steps = steps_from(w, t, first);
     w->cut[u] = false;
     const bool better = steps <= each ? least > each || own < size : least > each && steps < 0.9 * least;
     if (better) best = u, least = steps, size = own;
   }
-  return best;
+  return mem_free(may), best;
 }
 
 static void ensure(struct dependence_walk *w, int t, double each)
 {
-  double now;
-  while ((now = steps_of(w, t)) > each) {
-    const int u = best_cut(w, t, now, each);
+  while (steps_of(w, t) > each) {
+    const int u = best_cut(w, t, each);
     if (u < 0) return;
     w->cut[u] = true;
     ensure(w, u, each);
