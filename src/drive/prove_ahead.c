@@ -5,8 +5,9 @@
 #include "drive/pass.h"
 
 struct proof_ahead {
-  const struct entrant *of;
-  struct arena mem; // of the proof
+  const struct lower_plan *plan; // of the entrant
+  const struct choice *pick;     // its choice for each unit
+  struct arena mem;              // of the proof
   struct device_proof proof;
   const char *why;
   int status;
@@ -23,7 +24,7 @@ static void prove_one(void *arg, int i, int worker)
   (void)worker;
   const struct leaders *l = arg;
   struct proof_ahead *a = l->one[i];
-  a->status = device_prove(&a->mem, &a->of->plan->p, a->of->pick, -1, l->j->opts->seed, 1, job_stop(l->j, STOP_WORK), &a->proof, &a->why, &a->err);
+  a->status = device_prove(&a->mem, a->plan, a->pick, -1, l->j->opts->seed, 1, job_stop(l->j, STOP_WORK), &a->proof, &a->why, &a->err);
 }
 
 void prove_leaders(struct job *j, const bool *done)
@@ -35,7 +36,7 @@ void prove_leaders(struct job *j, const bool *done)
     const int best = done[j->order[k]] || c->twin >= 0 || !c->entrants ? -1 : entrants_fastest(c->entrants, -1, true);
     if (best < 0) continue;
     l.one[l.n++] = c->ahead = NEW(j->mem, struct proof_ahead);
-    c->ahead->of = &c->entrants->x[best], c->ahead->why = "";
+    *c->ahead = (struct proof_ahead){.plan = &c->entrants->x[best].plan->p, .pick = c->entrants->x[best].pick, .why = ""};
   }
   span_begin(&s, "stage", "proofs of several subprograms");
   pool_run(j->threads, l.n, prove_one, &l);
@@ -45,16 +46,16 @@ void prove_leaders(struct job *j, const bool *done)
 
 bool proof_known(const struct contest *c) { return c->ahead && c->ahead->err.id != ERR_STOPPED; }
 
-static bool is_of(const struct entrant *x, const struct lowered *d)
+static bool is_of(const struct proof_ahead *a, const struct lowered *d)
 {
-  bool same = x->plan->p.unit == d->plan.unit;
-  for (int u = 0; u < d->plan.nunits && same; u++) same = choice_same(&x->pick[u], &d->pick[u]);
+  bool same = a->plan->unit == d->plan.unit;
+  for (int u = 0; u < d->plan.nunits && same; u++) same = choice_same(&a->pick[u], &d->pick[u]);
   return same;
 }
 
 bool proof_find(struct job *j, const struct contest *c, struct lowered *d, int *status, const char **why, struct err *e)
 {
-  if (!c || !proof_known(c) || !is_of(c->ahead->of, d)) return false;
+  if (!c || !proof_known(c) || !is_of(c->ahead, d)) return false;
   const struct proof_ahead *a = c->ahead;
   d->proof = a->proof, d->proof.note = arena_strdup(j->mem, a->proof.note);
   *status = a->status, *why = arena_strdup(j->mem, a->why), *e = a->err;

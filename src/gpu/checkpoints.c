@@ -105,32 +105,22 @@ static double chosen(struct dependence_walk *w, const struct node *n, const stru
 // Marks what one result needs of the operands. Returns the steps of one of its elements.
 static double mark(struct dependence_walk *w, const struct node *n, const struct dependence *b)
 {
-  const int dims = w->g->tensors[n->out].shape.n;
-  double steps = 1;
-  switch (op_rows[n->op].rule) {
-  case RULE_MAP:
-    for (int i = 0; i < n->nin; i++) join_under(w, n->in[i], b, dims);
-    break;
-  case RULE_CONTRACT: return contract(w, n, b);
-  case RULE_REDUCE:
-    steps = (double)w->g->tensors[n->in[0]].shape.d[n->a.dim] / (double)w->g->tensors[n->out].shape.d[n->a.dim];
-    join_with(w, n->in[0], b, n->a.dim, b->d[n->a.dim] * (int64_t)steps);
-    break;
-  case RULE_VIEW: view(w, n, b); break;
-  case RULE_AT: return chosen(w, n, b);
-  case RULE_CONCAT:
-  case RULE_SPLIT:
-    for (int i = 0; i < n->nin; i++) join(w, n->in[i], b);
-    break;
-  case RULE_IO:
-  case RULE_CONST:
-  case RULE_INDEX:
-  case RULE_WORLD:
-  case RULE_COMPOSITE:
-  case RULE_ACCUM:
-  case RULE_GRAPH: break;
+  const struct shape *o = &w->g->tensors[n->out].shape;
+  const enum rule rule = op_rows[n->op].rule;
+  if (rule == RULE_CONTRACT) return contract(w, n, b);
+  if (rule == RULE_AT) return chosen(w, n, b);
+  if (rule == RULE_VIEW) return view(w, n, b), 1;
+  if (rule == RULE_REDUCE) {
+    const int64_t len = w->g->tensors[n->in[0]].shape.d[n->a.dim] / o->d[n->a.dim];
+    return join_with(w, n->in[0], b, n->a.dim, b->d[n->a.dim] * len), (double)len;
   }
-  return steps;
+  for (int i = 0; i < n->nin; i++) {
+    if (rule == RULE_MAP)
+      join_under(w, n->in[i], b, o->n);
+    else
+      join(w, n->in[i], b); // parts, or the whole
+  }
+  return 1;
 }
 
 // first: a node; t does not depend on those before it.

@@ -212,6 +212,7 @@ enum { ENDLESS = 1000000 }; // no clock ends the climb
 
 static const char *database; // or NULL
 static int measured = 2;     // candidates
+static double most_time;     // of a job, in seconds; 0: the default
 
 static inline json_t *optimize(struct arena *mem, const char *text, int spoil, pretended_clock *clock, double tune)
 {
@@ -221,7 +222,7 @@ static inline json_t *optimize(struct arena *mem, const char *text, int spoil, p
   bool recalled;
   memset(&seen, 0, sizeof seen);
   seen.least = INFINITY, seen.spoil = spoil, seen.clock = clock;
-  o.target = "sm_90a", o.remember = database, o.db = database, o.measure = measured, o.threads = 2, o.tune = tune;
+  o.target = "sm_90a", o.remember = database, o.db = database, o.measure = measured, o.threads = 2, o.tune = tune, o.time = most_time;
   if (pipe_optimize(mem, graph_of(mem, text), &o, &report, &recalled, &e) != OK) fail_msg("%s", e.text);
   assert_int_equal(seen.open, 0);
   assert_non_null(report);

@@ -61,16 +61,9 @@ static double until_all_are_measured(const struct device_program *d)
 
 static json_t *optimize_in_time(struct arena *mem)
 {
-  struct mica_options o = mica_options_default();
-  struct err e = {0};
-  json_t *report = NULL;
-  bool recalled;
-  memset(&seen, 0, sizeof seen);
   jump = 0, told.n = told.together = told.parts = 0, told.refused = false, told.start = now_seconds();
-  seen.least = INFINITY, seen.clock = until_all_are_measured;
-  o.target = "sm_90a", o.remember = false, o.measure = measured, o.threads = 2, o.tune = 1e-3, o.time = ALL;
-  if (pipe_optimize(mem, graph_of(mem, two), &o, &report, &recalled, &e) != OK) fail_msg("%s", e.text);
-  return report;
+  most_time = ALL;
+  return optimize(mem, two, 0, until_all_are_measured, 1e-3);
 }
 
 static void leaders_are_proved_together(void **state)
