@@ -311,6 +311,46 @@ def test_nothing_taken_is_said_plainly():
     assert "none of 2 nodes is taken" in e.details() and "0 programs" not in e.details() and str(e).startswith("taken   none of 2 nodes")
 
 
+STRIDED = {
+    "dense": lambda: torch.randn(4, 6, 8),
+    "turned": lambda: torch.randn(6, 8, 4).permute(2, 0, 1),
+    "gaps in rows": lambda: torch.randn(4, 6, 11)[..., :8],
+    "gaps between matrices": lambda: torch.randn(4, 9, 8)[:, :6],
+    "every second": lambda: torch.randn(4, 6, 16)[..., ::2],
+    "expanded": lambda: torch.randn(6, 8).expand(4, 6, 8),
+    "windows": lambda: torch.randn(80).as_strided((4, 6, 8), (12, 4, 1)),
+    "windows with gaps": lambda: torch.randn(200).as_strided((4, 6, 8), (50, 4, 1)),
+    "one row": lambda: torch.randn(4, 6, 8)[:1, :, :3],
+    "empty": lambda: torch.randn(4, 6, 8)[:0],
+}
+
+
+@pytest.mark.parametrize("kind", STRIDED)
+def test_random_inputs_have_the_strides_of_the_graph(kind):
+    """Inductor's code refuses an input with other strides than those it was compiled for."""
+    x = STRIDED[kind]()
+    y = measure.example(x, tuple(x.shape), x.stride(), measure.generator("cpu"))
+    assert (y.shape, y.stride(), y.dtype) == (x.shape, x.stride(), x.dtype)
+    assert not y.numel() or y.float().std() > 0.1  # random numbers
+    mask = measure.example(x > 0, tuple(x.shape), x.stride(), measure.generator("cpu"))
+    assert mask.stride() == x.stride() and ("windows" in kind or not mask.numel() or bool(mask[..., 0].all()))
+
+
+@pytest.mark.parametrize("kind", ["gaps in rows", "expanded", "windows"])
+def test_a_graph_of_views_is_measured(monkeypatch, kind, capfd):
+    raced = []
+    monkeypatch.setattr(measure, "race", lambda a, b, *_: raced.append((a(), b())) or (1.0, 2.0))
+    x, w = STRIDED[kind](), torch.randn(8, 8)
+
+    def f(x, w):
+        return torch.softmax(x @ w, -1).relu() * 2, torch.special.bessel_j0(x)  # which the language lacks: the whole graph is measured, too
+
+    got = compiled(f, take="faster", rest="inductor")(x, w)
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(got, f(x, w)))
+    said = capfd.readouterr().err
+    assert raced and "in 1 program" in said and "failed" not in said
+
+
 @pytest.fixture
 def lock(tmp_path, monkeypatch):
     monkeypatch.setenv("MICA_GPU_LOCK", str(tmp_path / "lock"))

@@ -13,8 +13,6 @@ import torch
 
 from mica import _mica
 
-from .graphs import by_stride
-
 # Allowed relative norm of the difference to eager mode, by dtype of the result.
 TOLERANCE = {getattr(torch, row["array"]): row["tolerance"] for row in _mica.dtypes if hasattr(torch, row["array"])}
 SAMPLE = 500  # microseconds of the calls in one sample
@@ -26,8 +24,8 @@ ANY, POSITIVE, UNIT = "any", "positive", "from 0 to 1"  # ranges of random numbe
 
 
 def example(t, shape, strides, generator, span=ANY, limits=(0, 0)):
-    """A random tensor of t's dtype, with these strides if they are dense. Matrices without a batch are taken for weights, with numbers as small as in
-    a network. span: range of the numbers. limits: least and largest integer. The generator's device draws the numbers."""
+    """A random tensor of t's dtype with these strides. Matrices without a batch are taken for weights, with numbers as small as in a network.
+    span: range of the numbers. limits: least and largest integer. The generator's device draws the numbers."""
     where = generator.device
     if t.dtype is torch.bool:
         x = torch.rand(shape, generator=generator, device=where) < 0.5
@@ -42,9 +40,21 @@ def example(t, shape, strides, generator, span=ANY, limits=(0, 0)):
         x = x.to(t.dtype)
     else:
         x = torch.randint(limits[0], limits[1] + 1, shape, generator=generator, device=where).to(t.dtype)
-    if by_stride(shape, strides):
-        x = torch.empty_strided(shape, strides, dtype=x.dtype, device=where).copy_(x)
-    return x.to(t.device)
+    return _with_strides(x.to(t.device), strides)
+
+
+def _with_strides(x, strides):
+    """x's numbers in a tensor with these strides, which may leave gaps or share elements. Inductor's code refuses tensors with other strides."""
+    shape, strides = tuple(x.shape), tuple(strides)
+    if x.stride() == strides or not x.numel():
+        return x
+    least = 1  # elements up to the last one
+    for stride, extent in sorted((s, e) for s, e in zip(strides, shape) if e > 1):
+        if stride < least:  # elements are shared
+            length = 1 + sum(s * (e - 1) for s, e in zip(strides, shape))
+            return x.reshape(-1).repeat(-(-length // x.numel()))[:length].as_strided(shape, strides)
+        least += stride * (extent - 1)
+    return torch.empty_strided(shape, strides, dtype=x.dtype, device=x.device).copy_(x)
 
 
 def generator(device, seed=1):
