@@ -35,7 +35,8 @@ struct mma_runs mma_runs_of(const struct mma_plan *p, int save)
   const uint32_t rows = mma_list_has(&p->rows) | mma_list_has(&p->batch);
   if (p->tail || !s.rows || s.cols < 0 || (bytes != 2 && bytes != 4) || rows & ~mma_has(p, value)) return none;
   const struct mma_cols *c = &p->cols[s.cols];
-  if (mma_width(p, a, &c->list, 2) > 1 || !mma_lies_along(p, a, &c->list) || !apart(p, &c->list, a, 1)) return none;
+  if (mma_width(p, a, &c->list, MMA_VECTOR / (int)bytes) == MMA_VECTOR / (int)bytes || !mma_lies_along(p, a, &c->list) || !apart(p, &c->list, a, 1))
+    return none;
   const int vector = MMA_VECTOR / (int)bytes;
   const int64_t all = 16 * c->size;
   const bool adjacent = apart(p, &p->rows, a, c->size) && !mma_clipped(p, s.cols) && (!p->wg || p->wn == 1);
