@@ -157,8 +157,9 @@ int reference_build(struct reference *r, struct arena *mem, const struct fctx *f
 
 // ---- pairs.c: pairs of expressions that the oracle rejects --------------------------------------------------------------
 
-enum { PAIR_ADD = 1, PAIR_MUL = 2, PAIR_DIV = 4, PAIR_DIV_BACK = 8 }; // BACK: the expression with the higher number is the denominator
-struct pairs {                                                        // pairs of expressions of one context
+// BACK: the expression with the higher number is the denominator. ALL: every elementwise operator of the vocabulary.
+enum { PAIR_ADD = 1, PAIR_MUL = 2, PAIR_DIV = 4, PAIR_DIV_BACK = 8, PAIR_ALL = 16 };
+struct pairs { // pairs of expressions of one context
   struct arena mem;
   int *number; // of a normal form, from 1; 0: none
   uint32_t nnumber;
@@ -210,12 +211,20 @@ struct instance {
   struct attrs a;
   int cls; // MUL_SCALAR by 1 / extent of this class, or -1
 };
+struct pairing { // an elementwise operator on a pair of values
+  enum op op;
+  int index;     // of the program's instance, or -1
+  bool swapped;  // on y and x instead of x and y
+  bool mirrored; // the result is that on x and y, so rule `canon` excludes it
+};
 struct vocabulary {
   int n;
   struct instance *i;
   struct instance plain[OPS];                                 // operators that are tried on all pairs and have no attributes
   bool add, sub, neg, mul, div, product, sum, mean, rms, max; // families present
   bool outer;                                                 // elementwise operators may broadcast both operands
+  int npairing, pairing_cap;
+  struct pairing *pairing; // in the order in which they are tried on a pair
 };
 void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct space *s);
 

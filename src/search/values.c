@@ -29,6 +29,7 @@ struct values_run {
   mask grid, loop;                   // pieces that the block (iteration) index fixes
   enum prune map_rule, product_rule; // the rule that excludes an elementwise operator, or a product, of the current pair; PRUNES: none
   enum phase phase;                  // of the pair's results
+  uint64_t tries[2];                 // number of pairings that apply to a value and itself, and to two values
 };
 
 // ---- vocabulary ---------------------------------------------------------------------------------------------
@@ -67,6 +68,27 @@ static bool stretches(const struct space *s, const struct visit *v)
   return v->in[1] >= 0 && (s->visit[v->in[0]].full & ~s->visit[v->in[1]].full) && (s->visit[v->in[1]].full & ~s->visit[v->in[0]].full);
 }
 
+static void add_pairing(struct vocabulary *v, struct arena *mem, struct pairing p) { PUSH(mem, v->pairing, v->npairing, v->pairing_cap) = p; }
+
+static void find_pairings(struct vocabulary *v, struct arena *mem)
+{
+  for (int back = 0; back < 2; back++) {
+    if (v->add) add_pairing(v, mem, (struct pairing){OP_ADD, -1, back, back});
+    if (v->mul) add_pairing(v, mem, (struct pairing){OP_MUL, -1, back, back});
+  }
+  for (int back = 0; back < 2; back++) {
+    if (v->div) add_pairing(v, mem, (struct pairing){OP_DIV, -1, back, false});
+    if (v->sub) add_pairing(v, mem, (struct pairing){OP_SUB, -1, back, false});
+  }
+  for (int i = 0; i < v->n; i++) {
+    const unsigned flags = op_rows[v->i[i].op].flags;
+    if (op_rows[v->i[i].op].least != 2) continue;
+    add_pairing(v, mem, (struct pairing){v->i[i].op, i, false, false});
+    // The normal forms and fingerprints of opaque operators depend on the order of operands, and the program has one of them.
+    add_pairing(v, mem, (struct pairing){v->i[i].op, i, true, flags & COMMUTES && !(flags & OPAQUE)});
+  }
+}
+
 void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct space *s)
 {
   *v = (struct vocabulary){0};
@@ -91,6 +113,7 @@ void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct spac
     if (ae == AE_DEFINED) add_parts(v, mem, &cap, op_parts(n->op));
     if (ae == AE_SUB) add_instance(v, mem, &cap, OP_NEG, &none, -1);
   }
+  find_pairings(v, mem);
 }
 
 // ---- the table ------------------------------------------------------------------------------------------------
@@ -290,10 +313,6 @@ static void try_map(struct values_run *r, const struct instance *in, int index, 
 {
   const struct search_value *a = &r->t->v[x], *b = y < 0 ? NULL : &r->t->v[y];
   uint8_t bit = b ? pair_bit(op_rows[in->op].abstract, a, b) : 0;
-  if (b && r->map_rule != PRUNES) {
-    prune(r, r->map_rule);
-    return;
-  }
   if (refused(r, a, b, bit)) return;
   struct search_value v = {.has = a->has, .stored = a->stored, .phase = b ? r->phase : a->phase, .leaf = -1, .der = -1};
   if (b) v.has |= b->has, v.stored |= b->stored;
@@ -302,8 +321,6 @@ static void try_map(struct values_run *r, const struct instance *in, int index, 
   if (!alive_pair(r, v.e, a, b, bit) || !map_finger(r, in, a, b, &v.f)) return;
   record(r, &v, &(struct deriv){in->op, x, y, in->cls, index, -1});
 }
-
-static void try_pair(struct values_run *r, enum op op, int x, int y) { try_map(r, &r->voc->plain[op], -1, x, y); }
 
 // The class that a reduction runs over: the pieces of class c that the tile stores; for an accumulator also the loop piece.
 static mask fold_over(const struct values_run *r, enum op op, const struct search_value *a, int c)
@@ -378,32 +395,51 @@ static void unary(struct values_run *r, int x)
   if (varying) try_fold(r, OP_ACCUM, x, -1);
 }
 
+static bool applies(const struct values_run *r, const struct pairing *p, bool apart)
+{
+  return (apart || !p->swapped) && (!p->mirrored || r->off >> PRUNE_CANON & 1);
+}
+
+// Tries all elementwise operators on the pair. If the oracle rejects all results, the pair is marked.
+static void try_pairings(struct values_run *r, int x, int y)
+{
+  const uint64_t before = r->w->stats.pruned[PRUNE_EXPR];
+  for (int i = 0; i < r->voc->npairing; i++) {
+    const struct pairing *p = &r->voc->pairing[i];
+    const struct instance *in = p->index < 0 ? &r->voc->plain[p->op] : &r->voc->i[p->index];
+    if (applies(r, p, x != y)) try_map(r, in, p->index, p->swapped ? y : x, p->swapped ? x : y);
+  }
+  if (r->w->stats.pruned[PRUNE_EXPR] - before != r->tries[x != y]) return;
+  uint8_t *at = pairs_at(&r->w->pairs, r->t->v[x].number, r->t->v[y].number);
+  if (at) *at |= PAIR_ALL;
+}
+
+// Elementwise operators. Most pairs have no result that a rule admits: then their operators are counted, and none is tried.
+static void map_pair(struct values_run *r, int x, int y)
+{
+  struct search_stats *stats = &r->w->stats;
+  const uint64_t tries = r->tries[x != y];
+  if (x != y && !(r->off >> PRUNE_CANON & 1)) stats->pruned[PRUNE_CANON] += (uint64_t)(r->voc->add + r->voc->mul); // y + x is x + y
+  if (r->map_rule != PRUNES) {
+    stats->pruned[r->map_rule] += tries;
+    return;
+  }
+  const uint8_t *at = pairs_at(&r->w->pairs, r->t->v[x].number, r->t->v[y].number);
+  if (at && *at & PAIR_ALL)
+    stats->states += tries, stats->pruned[PRUNE_EXPR] += tries;
+  else
+    try_pairings(r, x, y);
+}
+
 static void binary(struct values_run *r, int x, int y)
 {
-  const struct vocabulary *voc = r->voc;
   meet(r, &r->t->v[x], &r->t->v[y]);
-  if (voc->add) try_pair(r, OP_ADD, x, y);
-  if (voc->mul) try_pair(r, OP_MUL, x, y);
-  if (x != y && r->off >> PRUNE_CANON & 1) {
-    if (voc->add) try_pair(r, OP_ADD, y, x);
-    if (voc->mul) try_pair(r, OP_MUL, y, x);
-  } else if (x != y)
-    r->w->stats.pruned[PRUNE_CANON] += voc->add + voc->mul; // y + x is x + y
-  if (voc->div) try_pair(r, OP_DIV, x, y);
-  if (voc->sub) try_pair(r, OP_SUB, x, y);
-  if (x != y && voc->div) try_pair(r, OP_DIV, y, x);
-  if (x != y && voc->sub) try_pair(r, OP_SUB, y, x);
-  for (int i = 0; i < voc->n; i++) {
-    const unsigned flags = op_rows[voc->i[i].op].flags;
-    if (op_rows[voc->i[i].op].least != 2) continue;
-    try_map(r, &voc->i[i], i, x, y);
-    // The normal forms and fingerprints of opaque operators depend on the order of operands, and the program has one of them.
-    if (x != y && (r->off >> PRUNE_CANON & 1 || !(flags & COMMUTES) || flags & OPAQUE)) try_map(r, &voc->i[i], i, y, x);
-  }
-  if (!voc->product) return;
-  for (int c = 0; c < r->s->nclass; c++) {
-    mask over = r->t->v[x].stored & all_of(c);
-    if (over && over == (r->t->v[y].stored & all_of(c))) try_product(r, x, y, c);
+  map_pair(r, x, y);
+  if (!r->voc->product) return;
+  const mask sx = r->t->v[x].stored, sy = r->t->v[y].stored;
+  for (int c = 0; sx & sy && c < r->s->nclass; c++) {
+    mask over = sx & all_of(c);
+    if (over && over == (sy & all_of(c))) try_product(r, x, y, c);
   }
 }
 
@@ -446,6 +482,8 @@ static struct values_run run_of(struct table *t, struct arena *mem, struct worke
   struct values_run r = {t, mem, w, f, f->s, voc, .off = o->off};
   for (int i = 0; i < t->sch.ngrid; i++) r.grid |= bit(t->sch.grid[i], GRID);
   if (t->sch.loop >= 0) r.loop = bit(t->sch.loop, LOOP);
+  for (int i = 0; i < voc->npairing; i++)
+    for (int apart = 0; apart < 2; apart++) r.tries[apart] += applies(&r, &voc->pairing[i], apart);
   return r;
 }
 
