@@ -17,6 +17,7 @@ struct probe {
   struct search_opts o;
   struct vocabulary voc;
   struct worker w;
+  struct finger_memo memo;
   int ndev;
   struct device dev[MAX_VISITS];
   int n; // schedules of the sample
@@ -102,6 +103,8 @@ static unsigned easy_limits(struct probe *p, struct arena *mem, int less)
 {
   unsigned easy = 0;
   vocabulary_build(&p->voc, mem, &p->s);
+  p->memo.mem = mem;
+  if (!(p->o.off >> PRUNE_EXPR & 1)) p->w.memo = &p->memo;
   for (int v = 0; v < p->s.nvisit; v++)
     if (visit_given(&p->s, v)) p->dev[p->ndev++] = visit_device(&p->s, &p->w, 1, v);
   open_sample(p, mem);

@@ -17,6 +17,7 @@
 //
 //   classes.c         program -> classes and visits
 //   finger.c          values over small extents and a prime field: the identity of a value
+//   finger_memo.c     fingerprints that were computed before
 //   abstract.c        normal form of an operator's result
 //   pairs.c           pairs of expressions that the oracle rejects
 //   values.c          all values of one schedule (saturation)
@@ -137,6 +138,28 @@ void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const stru
 void finger_product(const struct fctx *f, struct arena *mem, const struct finger *x, const struct finger *y, mask over, struct finger *out);
 uint64_t finger_hash(const struct finger *x);
 
+// ---- finger_memo.c: fingerprints that were computed before -----------------------------------------------
+
+struct finger_key { // an operator and its operands
+  enum op op;
+  int index;     // of the program's instance, or -1
+  mask over;     // pieces that it sums over
+  uint64_t a, b; // hashes of the operands' fingerprints; b is 0 for one operand
+};
+struct finger_row {
+  struct finger_key key;
+  struct finger f;
+  uint64_t hash; // of f
+};
+struct finger_memo {
+  struct arena *mem;
+  int n, cap;
+  struct finger_row *row;
+  int nslot, *slot; // hash index, from 1
+};
+const struct finger_row *finger_memo_find(const struct finger_memo *m, const struct finger_key *k); // NULL: it is new
+void finger_memo_put(struct finger_memo *m, const struct finger_row *row);                          // row->key is new
+
 // ---- abstract.c: normal forms ----------------------------------------------------------------------------
 
 // Atoms: the program's input tensors by index, and these.
@@ -251,6 +274,7 @@ struct worker { // data of one thread
   struct reference ref;
   struct pairs pairs;
   struct arena scratch;
+  struct finger_memo *memo; // of fingerprints in scratch; NULL: those of values that are not new are freed at once
   struct search_stats stats;
 };
 // All values of schedule t->sch over the given device tensors, in mem; fingerprints in w->scratch.

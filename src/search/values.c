@@ -229,7 +229,6 @@ static int least_after(const struct values_run *r, const struct search_value *v)
 static bool useless(struct values_run *r, const struct search_value *v)
 {
   if (!r->counted) return false;
-  r->mark = arena_mark(&r->w->scratch);
   return least_after(r, v) > r->left && !prune(r, PRUNE_SIZE);
 }
 
@@ -246,14 +245,29 @@ static bool ends_wrong(struct values_run *r, const struct search_value *v)
 static int place(struct values_run *r, struct search_value *v)
 {
   int n = r->t->n, at = wrong(r, v) || ends_wrong(r, v) ? -1 : intern(r, v);
-  if (r->counted && at < n) arena_reset(&r->w->scratch, r->mark);
+  if (!r->w->memo && at < n) arena_reset(&r->w->scratch, r->mark);
   if (r->counted && at >= 0) PUSH(r->made_mem, r->made->v, r->made->n, r->made->cap) = at;
   return at;
 }
 
+// Sets the fingerprint of *v if it is known. False: it must be computed.
+static bool recall(struct values_run *r, const struct finger_key *k, struct search_value *v)
+{
+  const struct finger_row *row = r->w->memo ? finger_memo_find(r->w->memo, k) : NULL;
+  if (row) return v->f = row->f, v->hash = row->hash, true;
+  r->mark = arena_mark(&r->w->scratch);
+  return false;
+}
+
+static void learn(struct values_run *r, const struct finger_key *k, struct search_value *v)
+{
+  v->hash = finger_hash(&v->f);
+  if (r->w->memo) finger_memo_put(r->w->memo, &(struct finger_row){*k, v->f, v->hash});
+}
+
 static void record(struct values_run *r, struct search_value *v, const struct deriv *d)
 {
-  v->hash = finger_hash(&v->f), v->ehash = expr_hash(r->w->ex, v->e);
+  v->ehash = expr_hash(r->w->ex, v->e);
   int i = place(r, v);
   if (i < 0) return;
   struct search_value *in = &r->t->v[i];
@@ -318,7 +332,12 @@ static void try_map(struct values_run *r, const struct instance *in, int index, 
   if (b) v.has |= b->has, v.stored |= b->stored;
   if (useless(r, &v)) return;
   v.e = map_expr(r, in, a, b);
-  if (!alive_pair(r, v.e, a, b, bit) || !map_finger(r, in, a, b, &v.f)) return;
+  if (!alive_pair(r, v.e, a, b, bit)) return;
+  const struct finger_key k = {in->op, index, 0, a->hash, b ? b->hash : 0};
+  if (!recall(r, &k, &v)) {
+    if (!map_finger(r, in, a, b, &v.f)) return;
+    learn(r, &k, &v);
+  }
   record(r, &v, &(struct deriv){in->op, x, y, in->cls, index, -1});
 }
 
@@ -351,7 +370,11 @@ static void try_fold(struct values_run *r, enum op op, int x, int c)
   struct search_value v = {.has = a->has & ~over, .stored = a->stored & ~over, .phase = accum ? AFTER : a->phase, .leaf = -1, .der = -1};
   if ((mean && over != all_of(c)) || useless(r, &v)) return;
   if (!alive(r, v.e = fold_expr(r, op, a, c, over))) return;
-  fold_finger(r, op, a, over, &v.f);
+  const struct finger_key k = {op, -1, over, a->hash, 0};
+  if (!recall(r, &k, &v)) {
+    fold_finger(r, op, a, over, &v.f);
+    learn(r, &k, &v);
+  }
   record(r, &v, &(struct deriv){op, x, -1, c, -1, -1});
 }
 
@@ -371,7 +394,11 @@ static void try_product(struct values_run *r, int x, int y, int c)
   mask over = a->stored & all_of(c);
   struct search_value v = {.has = (a->has | b->has) & ~over, .stored = (a->stored | b->stored) & ~over, .phase = r->phase, .leaf = -1, .der = -1};
   if (useless(r, &v) || !alive(r, v.e = product_expr(r, a, b, over))) return;
-  finger_product(r->f, &r->w->scratch, &a->f, &b->f, over, &v.f);
+  const struct finger_key k = {OP_MATMUL, -1, over, a->hash, b->hash};
+  if (!recall(r, &k, &v)) {
+    finger_product(r->f, &r->w->scratch, &a->f, &b->f, over, &v.f);
+    learn(r, &k, &v);
+  }
   record(r, &v, &(struct deriv){OP_MATMUL, x, y, c, -1, -1});
 }
 
