@@ -20,6 +20,7 @@
 //   finger_memo.c     fingerprints that were computed before
 //   abstract.c        normal form of an operator's result
 //   pairs.c           pairs of expressions that the oracle rejects
+//   vocabulary.c      the operators worth trying for a program
 //   values.c          all values of one schedule (saturation)
 //   prefixes.c        the operators to try if no oracle prunes
 //   cuts.c            tensors that earlier kernels store for later ones
