@@ -17,6 +17,7 @@ struct probe {
   struct search_opts o;
   struct vocabulary voc;
   struct worker w;
+  struct finger_memo memo;
   int ndev;
   struct device dev[MAX_VISITS];
   int n; // schedules of the sample
@@ -65,16 +66,15 @@ static bool makes(const struct probe *p, const struct table *t, const struct sea
   return v->der >= 0 && v->hash == p->w.ref.hash[o] && value_saveable(&p->s, t, v, &has) && has == p->s.visit[o].full;
 }
 
-// Counts the structures that compute the outputs of the program from its inputs under schedule i.
-static void count_structures(struct probe *p, int i)
+// Counts the structures of at most `ops` operators that compute the outputs of the program from its inputs under schedule i.
+static void count_structures(struct probe *p, int i, int ops)
 {
   struct table *t = p->table[i];
-  extract_open(&p->mem[i], t, p->ndev);
   for (int o = 0; o < p->s.nout; o++)
     for (int k = 0, homes = 0; k < t->n && homes < HOMES && p->structures <= p->most_structures; k++) {
       if (!makes(p, t, &t->v[k], p->s.out[o])) continue;
       homes++;
-      if (!extract(t, &k, 1, p->o.max_block_ops, p->ndev, 0, count_structure, p)) p->structures += HARD_STRUCTURES;
+      if (!extract(t, &k, 1, ops, p->ndev, 0, count_structure, p)) p->structures += HARD_STRUCTURES;
     }
 }
 
@@ -89,55 +89,79 @@ static void open_sample(struct probe *p, struct arena *mem)
   for (int i = 0; i < p->n; i++) p->table[i] = &all[(int64_t)i * n / p->n];
 }
 
-static bool more_than_share(struct probe *p, struct arena *mem)
+static bool few_structures(struct probe *p, int ops)
 {
+  p->structures = 0;
+  for (int i = 0; i < p->n; i++) count_structures(p, i, ops);
+  return p->structures <= p->most_structures;
+}
+
+// Limits on the operators of a block graph within which a search is not hard, as bits. The values of the sample do not depend on the limit.
+enum { EASY = 1, EASY_LESS = 2 }; // EASY: the limit of the options. LESS: the lower one of a search after the first kernel
+
+static unsigned easy_limits(struct probe *p, struct arena *mem, int less)
+{
+  unsigned easy = 0;
   vocabulary_build(&p->voc, mem, &p->s);
+  p->memo.mem = mem;
+  if (!(p->o.off >> PRUNE_EXPR & 1)) p->w.memo = &p->memo;
   for (int v = 0; v < p->s.nvisit; v++)
     if (visit_given(&p->s, v)) p->dev[p->ndev++] = visit_device(&p->s, &p->w, 1, v);
   open_sample(p, mem);
   saturate_sample(p);
-  for (int i = 0; i < p->n && p->values <= p->most_values; i++) count_structures(p, i);
+  if (p->values <= p->most_values) {
+    for (int i = 0; i < p->n; i++) extract_open(&p->mem[i], p->table[i], p->ndev);
+    easy = few_structures(p, p->o.max_block_ops) ? EASY : 0;
+    if (easy || (less && few_structures(p, less))) easy |= EASY_LESS;
+  }
   for (int i = 0; i < p->n; i++) arena_close(&p->mem[i]);
-  return p->values > p->most_values || p->structures > p->most_structures;
+  return easy;
 }
 
-bool search_is_hard_as_is(const struct graph *g, const struct search_opts *o)
+// less: the lower limit, or 0 if only that of the options is asked about.
+static unsigned easy_as_is(const struct graph *g, const struct search_opts *o, int less)
 {
   struct arena mem = {0};
   struct probe *p = NEW(&mem, struct probe);
   char why[160];
   int later_ops;
-  bool hard = true;
+  unsigned easy = 0;
   p->o = *o;
   search_defaults(&p->o, g, &later_ops);
   if (graph_ops(g) <= SEARCH_LONG && classes_build(&p->s, g, why) == OK) {
     if (p->s.nclass > LARGE) classes_shrink(&p->s);
     finger_open(&p->f, &p->s, o->seed);
-    hard = workers_open(&p->w, 1, &mem, &p->f, &p->o) != OK || more_than_share(p, &mem);
+    if (workers_open(&p->w, 1, &mem, &p->f, &p->o) == OK) easy = easy_limits(p, &mem, less);
     workers_close(&p->w, 1);
   }
   arena_close(&mem);
-  return hard;
+  return easy;
 }
 
 // Functions of one tensor become single operators if that makes the difference.
-bool search_is_hard(const struct graph *g, const struct search_opts *o)
+static unsigned easy_limits_of(const struct graph *g, const struct search_opts *o, int less)
 {
   struct arena mem = {0};
   struct stem stem;
   struct calls calls;
   if (stem_of(&mem, g, &stem)) g = stem.core;
-  const bool hard = search_is_hard_as_is(g, o) && (!calls_of(&mem, g, &calls) || search_is_hard_as_is(calls.core, o));
+  unsigned easy = easy_as_is(g, o, less);
+  if (!(easy & EASY) && calls_of(&mem, g, &calls)) easy |= easy_as_is(calls.core, o, less);
   arena_close(&mem);
-  return hard;
+  return easy;
 }
+
+bool search_is_hard_as_is(const struct graph *g, const struct search_opts *o) { return !(easy_as_is(g, o, 0) & EASY); }
+
+bool search_is_hard(const struct graph *g, const struct search_opts *o) { return !(easy_limits_of(g, o, 0) & EASY); }
 
 int search_easy_ops(const struct graph *p, const struct search_opts *o)
 {
-  struct search_opts less = *o, own = *o;
+  struct search_opts own = *o;
   int later_ops;
-  if (fuse_parts_can(p) || (o->fuse && fuse_rows_can(p, o->fuse)) || !search_is_hard(p, o)) return 0;
+  if (fuse_parts_can(p) || (o->fuse && fuse_rows_can(p, o->fuse))) return 0;
   search_defaults(&own, p, &later_ops);
-  less.max_block_ops = later_ops;
-  return later_ops < own.max_block_ops && !search_is_hard(p, &less) ? later_ops : -1;
+  const int less = later_ops < own.max_block_ops ? later_ops : 0;
+  const unsigned easy = easy_limits_of(p, o, less);
+  return easy & EASY ? 0 : less && easy & EASY_LESS ? less : -1;
 }

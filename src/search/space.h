@@ -17,8 +17,10 @@
 //
 //   classes.c         program -> classes and visits
 //   finger.c          values over small extents and a prime field: the identity of a value
+//   finger_memo.c     fingerprints that were computed before
 //   abstract.c        normal form of an operator's result
 //   pairs.c           pairs of expressions that the oracle rejects
+//   vocabulary.c      the operators worth trying for a program
 //   values.c          all values of one schedule (saturation)
 //   prefixes.c        the operators to try if no oracle prunes
 //   cuts.c            tensors that earlier kernels store for later ones
@@ -137,6 +139,28 @@ void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const stru
 void finger_product(const struct fctx *f, struct arena *mem, const struct finger *x, const struct finger *y, mask over, struct finger *out);
 uint64_t finger_hash(const struct finger *x);
 
+// ---- finger_memo.c: fingerprints that were computed before -----------------------------------------------
+
+struct finger_key { // an operator and its operands
+  enum op op;
+  int index;     // of the program's instance, or -1
+  mask over;     // pieces that it sums over
+  uint64_t a, b; // hashes of the operands' fingerprints; b is 0 for one operand
+};
+struct finger_row {
+  struct finger_key key;
+  struct finger f;
+  uint64_t hash; // of f
+};
+struct finger_memo {
+  struct arena *mem;
+  int n, cap;
+  struct finger_row *row;
+  int nslot, *slot; // hash index, from 1
+};
+const struct finger_row *finger_memo_find(const struct finger_memo *m, const struct finger_key *k); // NULL: it is new
+void finger_memo_put(struct finger_memo *m, const struct finger_row *row);                          // row->key is new
+
 // ---- abstract.c: normal forms ----------------------------------------------------------------------------
 
 // Atoms: the program's input tensors by index, and these.
@@ -157,8 +181,9 @@ int reference_build(struct reference *r, struct arena *mem, const struct fctx *f
 
 // ---- pairs.c: pairs of expressions that the oracle rejects --------------------------------------------------------------
 
-enum { PAIR_ADD = 1, PAIR_MUL = 2, PAIR_DIV = 4, PAIR_DIV_BACK = 8 }; // BACK: the expression with the higher number is the denominator
-struct pairs {                                                        // pairs of expressions of one context
+// BACK: the expression with the higher number is the denominator. ALL: every elementwise operator of the vocabulary.
+enum { PAIR_ADD = 1, PAIR_MUL = 2, PAIR_DIV = 4, PAIR_DIV_BACK = 8, PAIR_ALL = 16 };
+struct pairs { // pairs of expressions of one context
   struct arena mem;
   int *number; // of a normal form, from 1; 0: none
   uint32_t nnumber;
@@ -210,12 +235,20 @@ struct instance {
   struct attrs a;
   int cls; // MUL_SCALAR by 1 / extent of this class, or -1
 };
+struct pairing { // an elementwise operator on a pair of values
+  enum op op;
+  int index;     // of the program's instance, or -1
+  bool swapped;  // on y and x instead of x and y
+  bool mirrored; // the result is that on x and y, so rule `canon` excludes it
+};
 struct vocabulary {
   int n;
   struct instance *i;
   struct instance plain[OPS];                                 // operators that are tried on all pairs and have no attributes
   bool add, sub, neg, mul, div, product, sum, mean, rms, max; // families present
   bool outer;                                                 // elementwise operators may broadcast both operands
+  int npairing, pairing_cap;
+  struct pairing *pairing; // in the order in which they are tried on a pair
 };
 void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct space *s);
 
@@ -242,6 +275,7 @@ struct worker { // data of one thread
   struct reference ref;
   struct pairs pairs;
   struct arena scratch;
+  struct finger_memo *memo; // of fingerprints in scratch; NULL: those of values that are not new are freed at once
   struct search_stats stats;
 };
 // All values of schedule t->sch over the given device tensors, in mem; fingerprints in w->scratch.

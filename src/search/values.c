@@ -29,69 +29,8 @@ struct values_run {
   mask grid, loop;                   // pieces that the block (iteration) index fixes
   enum prune map_rule, product_rule; // the rule that excludes an elementwise operator, or a product, of the current pair; PRUNES: none
   enum phase phase;                  // of the pair's results
+  uint64_t tries[2];                 // number of pairings that apply to a value and itself, and to two values
 };
-
-// ---- vocabulary ---------------------------------------------------------------------------------------------
-
-static void add_instance(struct vocabulary *v, struct arena *mem, int *cap, enum op op, const struct attrs *a, int cls)
-{
-  for (int i = 0; i < v->n; i++) {
-    const struct instance *k = &v->i[i];
-    if (k->op == op && k->cls == cls && attrs_reals_same(&k->a, a)) return;
-  }
-  PUSH(mem, v->i, v->n, *cap) = (struct instance){op, *a, cls};
-}
-
-// The factor of a mean over class c.
-static void add_inverse(struct vocabulary *v, struct arena *mem, int *cap, const struct space *s, int c)
-{
-  struct attrs a = attrs_default(OP_MUL_SCALAR);
-  a.scalar = 1 / (double)s->classes[c].extent;
-  add_instance(v, mem, cap, OP_MUL_SCALAR, &a, c);
-}
-
-// The operators that define another one by its law.
-static void add_parts(struct vocabulary *v, struct arena *mem, int *cap, op_set parts)
-{
-  for (int op = 0; op < OPS; op++) {
-    struct attrs none = attrs_default((enum op)op);
-    if (!(parts >> op & 1)) continue;
-    v->add |= op == OP_ADD || op == OP_SUB, v->sub |= op == OP_SUB, v->mul |= op == OP_MUL || op == OP_DIV, v->div |= op == OP_DIV;
-    if (op_rows[op].most == 1 || (op_rows[op].flags & OPAQUE)) add_instance(v, mem, cap, (enum op)op, &none, -1);
-  }
-}
-
-// Whether an elementwise operator of the program broadcasts both operands.
-static bool stretches(const struct space *s, const struct visit *v)
-{
-  return v->in[1] >= 0 && (s->visit[v->in[0]].full & ~s->visit[v->in[1]].full) && (s->visit[v->in[1]].full & ~s->visit[v->in[0]].full);
-}
-
-void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct space *s)
-{
-  *v = (struct vocabulary){0};
-  int cap = 0;
-  for (int op = 0; op < OPS; op++) v->plain[op] = (struct instance){(enum op)op, attrs_default((enum op)op), -1};
-  for (int k = 0; k < s->nvisit; k++) {
-    const struct node *n = &s->p->nodes[s->p->tensors[s->visit[k].tensor].node];
-    enum rule rule = op_rows[n->op].rule;
-    enum abstract ae = op_rows[n->op].abstract;
-    v->add |= ae == AE_ADD || ae == AE_SUB || ae == AE_SHIFT, v->sub |= ae == AE_SUB || ae == AE_NEG;
-    v->neg |= ae == AE_NEG, v->mul |= ae == AE_MUL || ae == AE_MATMUL || ae == AE_DIV, v->div |= ae == AE_DIV || ae == AE_RSQRT;
-    v->product |= ae == AE_MATMUL || ae == AE_SUM || ae == AE_MEAN, v->sum |= v->product, v->mean |= ae == AE_MEAN;
-    v->rms |= ae == AE_SQRT || ae == AE_RSQRT, v->max |= ae == AE_MAX;
-    bool generic = ae == AE_ADD || ae == AE_SUB || ae == AE_MUL || ae == AE_DIV; // tried on all pairs in any case
-    v->outer |= rule == RULE_MAP && stretches(s, &s->visit[k]);
-    if (rule == RULE_MAP && !generic) add_instance(v, mem, &cap, n->op, &n->a, -1);
-    if (ae == AE_MEAN)
-      for (int c = 0; c < s->nclass; c++)
-        if ((s->visit[s->visit[k].in[0]].full & ~s->visit[k].full) & bit(c, TILE)) add_inverse(v, mem, &cap, s, c);
-    struct attrs none = attrs_default(OP_SQRT);
-    if (ae == AE_RSQRT) add_instance(v, mem, &cap, OP_SQRT, &none, -1);
-    if (ae == AE_DEFINED) add_parts(v, mem, &cap, op_parts(n->op));
-    if (ae == AE_SUB) add_instance(v, mem, &cap, OP_NEG, &none, -1);
-  }
-}
 
 // ---- the table ------------------------------------------------------------------------------------------------
 
@@ -206,7 +145,6 @@ static int least_after(const struct values_run *r, const struct search_value *v)
 static bool useless(struct values_run *r, const struct search_value *v)
 {
   if (!r->counted) return false;
-  r->mark = arena_mark(&r->w->scratch);
   return least_after(r, v) > r->left && !prune(r, PRUNE_SIZE);
 }
 
@@ -223,14 +161,29 @@ static bool ends_wrong(struct values_run *r, const struct search_value *v)
 static int place(struct values_run *r, struct search_value *v)
 {
   int n = r->t->n, at = wrong(r, v) || ends_wrong(r, v) ? -1 : intern(r, v);
-  if (r->counted && at < n) arena_reset(&r->w->scratch, r->mark);
+  if (!r->w->memo && at < n) arena_reset(&r->w->scratch, r->mark);
   if (r->counted && at >= 0) PUSH(r->made_mem, r->made->v, r->made->n, r->made->cap) = at;
   return at;
 }
 
+// Sets the fingerprint of *v if it is known. False: it must be computed.
+static bool recall(struct values_run *r, const struct finger_key *k, struct search_value *v)
+{
+  const struct finger_row *row = r->w->memo ? finger_memo_find(r->w->memo, k) : NULL;
+  if (row) return v->f = row->f, v->hash = row->hash, true;
+  r->mark = arena_mark(&r->w->scratch);
+  return false;
+}
+
+static void learn(struct values_run *r, const struct finger_key *k, struct search_value *v)
+{
+  v->hash = finger_hash(&v->f);
+  if (r->w->memo) finger_memo_put(r->w->memo, &(struct finger_row){*k, v->f, v->hash});
+}
+
 static void record(struct values_run *r, struct search_value *v, const struct deriv *d)
 {
-  v->hash = finger_hash(&v->f), v->ehash = expr_hash(r->w->ex, v->e);
+  v->ehash = expr_hash(r->w->ex, v->e);
   int i = place(r, v);
   if (i < 0) return;
   struct search_value *in = &r->t->v[i];
@@ -290,20 +243,19 @@ static void try_map(struct values_run *r, const struct instance *in, int index, 
 {
   const struct search_value *a = &r->t->v[x], *b = y < 0 ? NULL : &r->t->v[y];
   uint8_t bit = b ? pair_bit(op_rows[in->op].abstract, a, b) : 0;
-  if (b && r->map_rule != PRUNES) {
-    prune(r, r->map_rule);
-    return;
-  }
   if (refused(r, a, b, bit)) return;
   struct search_value v = {.has = a->has, .stored = a->stored, .phase = b ? r->phase : a->phase, .leaf = -1, .der = -1};
   if (b) v.has |= b->has, v.stored |= b->stored;
   if (useless(r, &v)) return;
   v.e = map_expr(r, in, a, b);
-  if (!alive_pair(r, v.e, a, b, bit) || !map_finger(r, in, a, b, &v.f)) return;
+  if (!alive_pair(r, v.e, a, b, bit)) return;
+  const struct finger_key k = {in->op, index, 0, a->hash, b ? b->hash : 0};
+  if (!recall(r, &k, &v)) {
+    if (!map_finger(r, in, a, b, &v.f)) return;
+    learn(r, &k, &v);
+  }
   record(r, &v, &(struct deriv){in->op, x, y, in->cls, index, -1});
 }
-
-static void try_pair(struct values_run *r, enum op op, int x, int y) { try_map(r, &r->voc->plain[op], -1, x, y); }
 
 // The class that a reduction runs over: the pieces of class c that the tile stores; for an accumulator also the loop piece.
 static mask fold_over(const struct values_run *r, enum op op, const struct search_value *a, int c)
@@ -334,7 +286,11 @@ static void try_fold(struct values_run *r, enum op op, int x, int c)
   struct search_value v = {.has = a->has & ~over, .stored = a->stored & ~over, .phase = accum ? AFTER : a->phase, .leaf = -1, .der = -1};
   if ((mean && over != all_of(c)) || useless(r, &v)) return;
   if (!alive(r, v.e = fold_expr(r, op, a, c, over))) return;
-  fold_finger(r, op, a, over, &v.f);
+  const struct finger_key k = {op, -1, over, a->hash, 0};
+  if (!recall(r, &k, &v)) {
+    fold_finger(r, op, a, over, &v.f);
+    learn(r, &k, &v);
+  }
   record(r, &v, &(struct deriv){op, x, -1, c, -1, -1});
 }
 
@@ -354,7 +310,11 @@ static void try_product(struct values_run *r, int x, int y, int c)
   mask over = a->stored & all_of(c);
   struct search_value v = {.has = (a->has | b->has) & ~over, .stored = (a->stored | b->stored) & ~over, .phase = r->phase, .leaf = -1, .der = -1};
   if (useless(r, &v) || !alive(r, v.e = product_expr(r, a, b, over))) return;
-  finger_product(r->f, &r->w->scratch, &a->f, &b->f, over, &v.f);
+  const struct finger_key k = {OP_MATMUL, -1, over, a->hash, b->hash};
+  if (!recall(r, &k, &v)) {
+    finger_product(r->f, &r->w->scratch, &a->f, &b->f, over, &v.f);
+    learn(r, &k, &v);
+  }
   record(r, &v, &(struct deriv){OP_MATMUL, x, y, c, -1, -1});
 }
 
@@ -378,32 +338,51 @@ static void unary(struct values_run *r, int x)
   if (varying) try_fold(r, OP_ACCUM, x, -1);
 }
 
+static bool applies(const struct values_run *r, const struct pairing *p, bool apart)
+{
+  return (apart || !p->swapped) && (!p->mirrored || r->off >> PRUNE_CANON & 1);
+}
+
+// Tries all elementwise operators on the pair. If the oracle rejects all results, the pair is marked.
+static void try_pairings(struct values_run *r, int x, int y)
+{
+  const uint64_t before = r->w->stats.pruned[PRUNE_EXPR];
+  for (int i = 0; i < r->voc->npairing; i++) {
+    const struct pairing *p = &r->voc->pairing[i];
+    const struct instance *in = p->index < 0 ? &r->voc->plain[p->op] : &r->voc->i[p->index];
+    if (applies(r, p, x != y)) try_map(r, in, p->index, p->swapped ? y : x, p->swapped ? x : y);
+  }
+  if (r->w->stats.pruned[PRUNE_EXPR] - before != r->tries[x != y]) return;
+  uint8_t *at = pairs_at(&r->w->pairs, r->t->v[x].number, r->t->v[y].number);
+  if (at) *at |= PAIR_ALL;
+}
+
+// Elementwise operators. Most pairs have no result that a rule admits: then their operators are counted, and none is tried.
+static void map_pair(struct values_run *r, int x, int y)
+{
+  struct search_stats *stats = &r->w->stats;
+  const uint64_t tries = r->tries[x != y];
+  if (x != y && !(r->off >> PRUNE_CANON & 1)) stats->pruned[PRUNE_CANON] += (uint64_t)(r->voc->add + r->voc->mul); // y + x is x + y
+  if (r->map_rule != PRUNES) {
+    stats->pruned[r->map_rule] += tries;
+    return;
+  }
+  const uint8_t *at = pairs_at(&r->w->pairs, r->t->v[x].number, r->t->v[y].number);
+  if (at && *at & PAIR_ALL)
+    stats->states += tries, stats->pruned[PRUNE_EXPR] += tries;
+  else
+    try_pairings(r, x, y);
+}
+
 static void binary(struct values_run *r, int x, int y)
 {
-  const struct vocabulary *voc = r->voc;
   meet(r, &r->t->v[x], &r->t->v[y]);
-  if (voc->add) try_pair(r, OP_ADD, x, y);
-  if (voc->mul) try_pair(r, OP_MUL, x, y);
-  if (x != y && r->off >> PRUNE_CANON & 1) {
-    if (voc->add) try_pair(r, OP_ADD, y, x);
-    if (voc->mul) try_pair(r, OP_MUL, y, x);
-  } else if (x != y)
-    r->w->stats.pruned[PRUNE_CANON] += voc->add + voc->mul; // y + x is x + y
-  if (voc->div) try_pair(r, OP_DIV, x, y);
-  if (voc->sub) try_pair(r, OP_SUB, x, y);
-  if (x != y && voc->div) try_pair(r, OP_DIV, y, x);
-  if (x != y && voc->sub) try_pair(r, OP_SUB, y, x);
-  for (int i = 0; i < voc->n; i++) {
-    const unsigned flags = op_rows[voc->i[i].op].flags;
-    if (op_rows[voc->i[i].op].least != 2) continue;
-    try_map(r, &voc->i[i], i, x, y);
-    // The normal forms and fingerprints of opaque operators depend on the order of operands, and the program has one of them.
-    if (x != y && (r->off >> PRUNE_CANON & 1 || !(flags & COMMUTES) || flags & OPAQUE)) try_map(r, &voc->i[i], i, y, x);
-  }
-  if (!voc->product) return;
-  for (int c = 0; c < r->s->nclass; c++) {
-    mask over = r->t->v[x].stored & all_of(c);
-    if (over && over == (r->t->v[y].stored & all_of(c))) try_product(r, x, y, c);
+  map_pair(r, x, y);
+  if (!r->voc->product) return;
+  const mask sx = r->t->v[x].stored, sy = r->t->v[y].stored;
+  for (int c = 0; sx & sy && c < r->s->nclass; c++) {
+    mask over = sx & all_of(c);
+    if (over && over == (sy & all_of(c))) try_product(r, x, y, c);
   }
 }
 
@@ -446,6 +425,8 @@ static struct values_run run_of(struct table *t, struct arena *mem, struct worke
   struct values_run r = {t, mem, w, f, f->s, voc, .off = o->off};
   for (int i = 0; i < t->sch.ngrid; i++) r.grid |= bit(t->sch.grid[i], GRID);
   if (t->sch.loop >= 0) r.loop = bit(t->sch.loop, LOOP);
+  for (int i = 0; i < voc->npairing; i++)
+    for (int apart = 0; apart < 2; apart++) r.tries[apart] += applies(&r, &voc->pairing[i], apart);
   return r;
 }
 
