@@ -72,6 +72,7 @@ struct entrants {
   double until, compile_until; // values of now_seconds(): later no batch begins; later programs that are not compiled are skipped
   int most;                    // of a batch
   bool opening;                // runs only the first batch
+  int unproved;                // entrants whose proof was not begun or not finished for lack of time
   int idle;                    // number of batches since the best time improved
   double best;                 // seconds of the best
   int n, cap, nplans, planscap, nlines, batches, sized;

@@ -209,6 +209,12 @@ double clock_late(const struct job *j)
   return c ? of_now(turn_clock() + STARTERS * fmax(0, c->until - turn_clock())) : INFINITY;
 }
 
+double clock_until(const struct job *j, enum stop which)
+{
+  if (job_ending(j, which)) return 0;
+  return j->clock ? fmax(0, j->clock->until + (which == STOP_PROOF ? LATE : 0) - turn_clock()) : INFINITY;
+}
+
 bool clock_hurries(const struct job *j) { return j->clock && turn_clock() >= j->clock->until - j->clock->reserve; }
 double clock_climb(const struct job *j) { return j->clock ? of_now(j->clock->part - j->clock->share * j->clock->reserve) : INFINITY; }
 double clock_end(const struct job *j) { return j->clock ? of_now(j->clock->until) : INFINITY; }

@@ -28,6 +28,7 @@
 //   verified.c     the certificate of a candidate, and which evidence is accepted
 //   race_cpu.c     candidates against op-by-op: measure, prove, keep the fastest
 //   prove_ahead.c  proofs of several parts at the same time
+//   proof_time.c   which proofs can finish in time
 //   race_run.c     times several candidates in one run
 //   race_rank.c    the order of the candidates of several runs
 //   device.c       kernels for GPUs of a candidate
@@ -77,6 +78,7 @@ struct candidate {
   bool measured, proven, tuned;      // tuned: a found graph with other tile sizes
   int line;                          // number of the climb over sizes in which it was a step, from 1; 0: none
   const char *dropped;               // reason for dropping it, or NULL
+  bool unproved;                     // its last proof in the interpreter was not begun or not finished for lack of time
   bool late;                         // dropped because of other candidates or the time, so no command reproduces it alone
   int passed, by;                    // rows of pass.def: the last pass over candidates that it went through; the pass that dropped it
   const char *again;                 // the command that reproduces the reason, or NULL
@@ -167,6 +169,9 @@ struct contest {
   struct course course;
 };
 
+struct proof_pace { // finished proofs: their work (device_proof_work), and their time
+  double work, seconds;
+};
 struct job {
   struct arena *mem;
   const struct mica_options *opts;
@@ -199,6 +204,7 @@ struct job {
   bool cut;                        // the time limit ended a search or the last compilation early: the next run continues
   const char *left;                // what was not done because of that, as sentences; "" for nothing
   struct clock *clock;             // NULL: no time limit
+  struct proof_pace pace;          // of the proofs in the interpreter until now
   struct gpu_forge *forge;         // GPU: compiled kernels; owned by the caller, or NULL
   struct gpu_worker *worker;       // of races on a GPU, or NULL
   struct gpu_evaluator *evaluator; // of float64 references, or NULL
@@ -282,6 +288,7 @@ double clock_late(const struct job *j);
 double clock_climb(const struct job *j);
 double clock_end(const struct job *j);
 double clock_most(const struct job *j);
+double clock_until(const struct job *j, enum stop which);  // seconds until the job's time sets the flag; 0: it is set
 struct patience clock_compiler(const struct job *j);       // for a compiler that may hang
 struct patience clock_of(const struct mica_options *opts); // of a job that begins now: limits for its waits
 
@@ -389,8 +396,15 @@ double race_gpu_lead(const struct contest *c); // seconds by which it is already
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_gpu_whole(struct job *j, struct err *e);
 
+// ---- proof_time.c ----
+double proof_seconds(const struct job *j, double work);      // expected seconds of device_prove; work: as device_proof_work
+void proof_took(struct job *j, double work, double seconds); // tells how long a finished proof took
+// Whether a proof that begins now ends before `until`; if not, *why tells it.
+bool proof_fits(struct job *j, double work, enum stop until, const char **why);
+
 // ---- prove_ahead.c ----
-// Runs the kernels of the fastest entrant of each part that is not done in the interpreter, several parts at the same time. Ends with the time.
+// Runs the kernels of the fastest entrant of each part that is not done in the interpreter, several parts at the same time, short proofs first. Ends
+// with the time. A proof that takes longer is not begun.
 void prove_leaders(struct job *j, const bool *done);
 bool proof_known(const struct contest *c); // whether there is a result, also that a kernel is wrong
 // The result for these kernels: as device_prove. False: there is none.

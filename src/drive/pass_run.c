@@ -110,6 +110,7 @@ void pass_fell(struct job *j, struct contest *c, struct candidate *x, const stru
 bool pass_leader(struct job *j, struct contest *c, struct candidate *x)
 {
   const struct pass_on on = {j, c, x};
+  if (x->unproved) x->unproved = x->late = false;
   for (int p = 0; p < PASSES; p++) {
     struct err e = {0};
     if (!pass_is(j, p, OF_LEADER)) continue;

@@ -4,9 +4,12 @@
 #include "drive/climb.h"
 #include "drive/pass.h"
 
+#include <stdlib.h>
+
 struct proof_ahead {
   const struct lower_plan *plan; // of the entrant
   const struct choice *pick;     // its choice for each unit
+  double work;                   // of the proof
   struct arena mem;              // of the proof
   struct device_proof proof;
   const char *why;
@@ -27,6 +30,27 @@ static void prove_one(void *arg, int i, int worker)
   a->status = device_prove(&a->mem, a->plan, a->pick, -1, l->j->opts->seed, 1, job_stop(l->j, STOP_WORK), &a->proof, &a->why, &a->err);
 }
 
+// Short ones first, so that most proofs finish.
+static int by_work(const void *x, const void *y)
+{
+  const double a = (*(struct proof_ahead *const *)x)->work, b = (*(struct proof_ahead *const *)y)->work;
+  return (a > b) - (a < b);
+}
+
+// Removes those that cannot finish in time. They are not known, so another candidate may be proved instead.
+static void keep_fitting(struct leaders *l)
+{
+  int n = 0;
+  const char *why;
+  for (int i = 0; i < l->n; i++)
+    if (proof_fits(l->j, l->one[i]->work, STOP_WORK, &why))
+      l->one[n++] = l->one[i];
+    else
+      err_set(&l->one[i]->err, ERR_STOPPED, NOWHERE, "%s", why);
+  l->n = n;
+  if (n) qsort(l->one, (size_t)n, sizeof *l->one, by_work);
+}
+
 void prove_leaders(struct job *j, const bool *done)
 {
   struct leaders l = {.j = j, .one = NEWS(j->mem, struct proof_ahead *, j->split.n)};
@@ -37,9 +61,13 @@ void prove_leaders(struct job *j, const bool *done)
     if (best < 0) continue;
     l.one[l.n++] = c->ahead = NEW(j->mem, struct proof_ahead);
     *c->ahead = (struct proof_ahead){.plan = &c->entrants->x[best].plan->p, .pick = c->entrants->x[best].pick, .why = ""};
+    c->ahead->work = device_proof_work(c->ahead->plan, c->ahead->pick);
   }
+  keep_fitting(&l);
   span_begin(&s, "stage", "proofs of several subprograms");
   pool_run(j->threads, l.n, prove_one, &l);
+  for (int i = 0; i < l.n; i++)
+    if (l.one[i]->err.id != ERR_STOPPED) proof_took(j, l.one[i]->work, l.one[i]->proof.seconds);
   span_note(&s, "%d candidates", l.n);
   span_end(&s);
 }

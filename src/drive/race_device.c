@@ -3,6 +3,17 @@
 #include "drive/climb.h"
 #include "drive/pass.h"
 
+// A proof for which no time is left is not begun.
+static int prove(const struct pass_on *on, struct lowered *d, const char **why, struct err *e)
+{
+  struct job *j = on->j;
+  const double work = j->clock ? device_proof_work(&d->plan, d->pick) : 0;
+  if (!proof_fits(j, work, STOP_PROOF, why)) return err_set(e, ERR_STOPPED, NOWHERE, "%s", *why);
+  int status = device_prove(j->mem, &d->plan, d->pick, -1, j->opts->seed, j->threads, job_stop(j, STOP_PROOF), &d->proof, why, e);
+  if (e->id == ERR_STOPPED) return *why = NOT_CHECKED, status;
+  return proof_took(j, work, d->proof.seconds), status;
+}
+
 int run_interpret(const struct pass_on *on, struct err *e)
 {
   struct job *j = on->j;
@@ -10,9 +21,9 @@ int run_interpret(const struct pass_on *on, struct err *e)
   struct err mine = {0};
   const char *why = "";
   int status;
-  if (!proof_find(j, on->c, d, &status, &why, &mine))
-    status = device_prove(j->mem, &d->plan, d->pick, -1, j->opts->seed, j->threads, job_stop(j, STOP_PROOF), &d->proof, &why, &mine);
+  if (!proof_find(j, on->c, d, &status, &why, &mine)) status = prove(on, d, &why, &mine);
   if (status == OK) return OK;
+  if (mine.id == ERR_STOPPED) return on->x->unproved = on->x->late = true, err_set(e, ERR_STOPPED, NOWHERE, "%s", why);
   return err_set(e, ERR_WRONG, NOWHERE, "interpreter: %.700s", status == NO && *why ? why : mine.text);
 }
 
@@ -26,6 +37,14 @@ static int cheapest(const struct contest *c)
   return best;
 }
 
+// Op-by-op stands without a proof, and the next run continues.
+static void leave_unproved(struct job *j, struct candidate *base, int part)
+{
+  const char *who = j->split.n > 1 ? arena_printf(j->mem, "subprogram %d: ", part + 1) : "";
+  job_left(j, arena_printf(j->mem, "%soperator by operator was %s", who, base->dropped));
+  base->dropped = NULL, j->cut = j->stopped = true;
+}
+
 int race_device_part(struct job *j, struct contest *c, int part, struct err *e)
 {
   if (!*j->unmeasured) return race_gpu_part(j, c, part, e);
@@ -35,6 +54,7 @@ int race_device_part(struct job *j, struct contest *c, int part, struct err *e)
     if ((j->stopped = job_stopping(j))) return OK;
     if (pass_leader(j, c, &c->cand[k])) return c->best = k, c->decided = true, j->stopped = job_stopping(j), OK;
     if (job_ending(j, STOP_PROOF)) c->cand[k].dropped = NULL; // the stop ended the check; the candidate is not wrong
+    if (!k && c->cand->dropped && c->cand->unproved) return leave_unproved(j, c->cand, part), OK;
     if ((j->stopped = job_stopping(j))) return OK;
   }
   if ((j->stopped = job_stopping(j))) return OK;

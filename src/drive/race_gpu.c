@@ -118,9 +118,12 @@ static bool stands(struct entrants *f, int i, int *tries)
     device_algorithms(&k->gpu.lowered->program, x->result ? x->result->algorithm : NULL);
     if (pass_leader(f->j, f->c, k)) return true;
   } else
-    k->dropped = arena_strdup(f->j->mem, e.text), k->by = PASS_LOWER, k->again = dropped_way(&on, PASS_LOWER, e.text, &x->plan->p, x->pick);
+    k->unproved = false, k->dropped = arena_strdup(f->j->mem, e.text), k->by = PASS_LOWER,
+    k->again = dropped_way(&on, PASS_LOWER, e.text, &x->plan->p, x->pick);
   if (job_ending(f->j, STOP_PROOF)) return k->dropped = NULL, false; // the kernels were not at fault
   x->state = OUT;
+  if (k->unproved) f->unproved++; // another entrant may take less time
+  if (k->unproved && !x->cand) return k->dropped = NULL, false;
   bool equal = x->cand == 0 || k->cert.equal;
   if (equal && ++tries[x->cand] < MOST_TRIES && entrants_fastest(f, x->cand, true) >= 0) k->dropped = NULL;
   return false;
@@ -167,12 +170,14 @@ static void tell_untried(struct entrants *f)
   int n[OUT + 1] = {0}, timed = 0;
   for (int i = 0; i < f->n; i++) n[f->x[i].state]++, timed += f->x[i].result && f->x[i].state != LEFT;
   bool early = !f->nlines && n[WAITING], nothing = came_to_nothing(f);
-  if (early || nothing) f->j->cut = true;
-  if (!job_stopping(f->j) && !early && !n[LEFT]) return;
+  if (early || nothing || f->unproved) f->j->cut = true;
+  if (!job_stopping(f->j) && !early && !n[LEFT] && !f->unproved) return;
   const char *all = f->j->split.n > 1 ? arena_printf(f->j->mem, "subprogram %d: ", f->part + 1) : "";
   const char *slow = n[LEFT] ? arena_printf(f->j->mem, ", %d skipped because compiling them took too long", n[LEFT]) : "";
+  const char *proofs = f->unproved ? arena_printf(f->j->mem, ", %d not proved for lack of time", f->unproved) : "";
   const char *climb = nothing ? "; it runs operator by operator" : !f->nlines && f->j->opts->tune > 0 ? "; the fastest was not tuned" : "";
-  job_left(f->j, arena_printf(f->j->mem, "%s%d variants of kernels were measured, %d known ones were not%s%s", all, timed, n[WAITING], slow, climb));
+  job_left(f->j, arena_printf(f->j->mem, "%s%d variants of kernels were measured, %d known ones were not%s%s%s", all, timed, n[WAITING], slow, proofs,
+                              climb));
 }
 
 // Candidates that were skipped for lack of time get another chance.
@@ -215,9 +220,9 @@ static int decide(struct entrants *f, struct err *e)
   race_gpu_times(f);
   j->stopped = job_stopping(j);
   if (came_to_nothing(f)) return c->cand[0].dropped = NULL, OK;
-  if (best < 0 && j->stopped && c->cand[0].measured && !c->cand[0].dropped) best = 0; // it was correct, and is the program
+  if (best < 0 && (j->stopped || f->unproved) && c->cand[0].measured && !c->cand[0].dropped) best = 0; // it was correct, and is the program
   if (best >= 0) return c->best = best, c->decided = true, OK;
-  if (j->stopped) return OK;
+  if (j->stopped || f->unproved) return OK;
   return nothing_came(f, e);
 }
 
@@ -454,7 +459,7 @@ static void take_base(struct job *j)
   for (int i = 0; i < j->split.n; i++) {
     struct contest *c = &j->contests[i];
     if (c->twin >= 0 || !c->best || (c->cand[0].gpu.lowered && pass_leader(j, c, &c->cand[0]))) continue;
-    if (job_ending(j, STOP_PROOF)) c->cand[0].dropped = NULL; // the stop ended the check; the candidate is not wrong
+    if (job_ending(j, STOP_PROOF) || c->cand[0].unproved) c->cand[0].dropped = NULL; // no time was left for the check; the candidate is not wrong
     return;
   }
   device_compile(j, j->base.gpu.lowered, &none);

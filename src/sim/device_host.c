@@ -46,6 +46,14 @@ static void *at(const struct device_host *h, const struct lower_place *p)
   return p->kind == PLACE_INPUT ? h->in[p->index] : p->kind == PLACE_OUTPUT ? h->out[p->index] : h->work + p->offset;
 }
 
+enum { LOOK = 1 << 16 }; // elements between two looks at the stop
+
+// Whether a loop over elements ends at element i.
+static bool ends(const struct device_host *h, int64_t i) { return i % LOOK == 0 && stop_set(h->stop); }
+
+static int stopped(struct err *e) { return err_set(e, ERR_STOPPED, NOWHERE, "stopped"); }
+
+// Unfinished after a stop.
 static void fill(const struct device_host *h)
 {
   const struct graph *g = h->d->g;
@@ -57,18 +65,18 @@ static void fill(const struct device_host *h)
     int bytes = dtype_bytes(t->dtype);
     double *whole = num_whole(t->dtype) || t->whole ? tensor_room(h->mem, t, sizeof *whole) : NULL;
     if (whole) eval_whole_numbers(t, &r, 0, whole);
-    for (int64_t k = 0, size = shape_size(&t->shape); k < size && whole; k++)
+    for (int64_t k = 0, size = shape_size(&t->shape); k < size && whole && !ends(h, k); k++)
       num_set(tile_type_of(t->dtype), whole[k], p + place_of(h, ins[i], k) * bytes);
     if (whole) continue;
     bool positive = h->o->positive && h->o->positive[i];
-    for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++) {
+    for (int64_t k = 0, size = shape_size(&t->shape); k < size && !ends(h, k); k++) {
       double x = rng_normal(&r) * (h->o->size ? h->o->size[i] : 1);
       num_set(tile_type_of(t->dtype), positive ? sqrt(h->scale) * (fabs(x) + ABOVE_ZERO) : h->scale * x, p + place_of(h, ins[i], k) * bytes);
     }
   }
 }
 
-// Copies the given input values, which have the dtypes of o->program.
+// Copies the given input values (unfinished after a stop), which have the dtypes of o->program.
 static void copy_inputs(struct device_host *h)
 {
   const struct graph *g = h->d->g, *p = h->g = h->o->program;
@@ -76,7 +84,7 @@ static void copy_inputs(struct device_host *h)
   graph_inputs(p, ins);
   for (int i = 0; i < n; i++) {
     const struct tensor *t = &g->tensors[h->in_tensor[i]];
-    for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++) {
+    for (int64_t k = 0, size = shape_size(&t->shape); k < size && !ends(h, k); k++) {
       const double x = num_read(p->tensors[ins[i]].dtype, h->o->inputs->in[i], k);
       num_set(tile_type_of(t->dtype), x, (char *)h->in[i] + place_of(h, h->in_tensor[i], k) * dtype_bytes(t->dtype));
     }
@@ -165,6 +173,7 @@ static int refer(struct device_host *h, const struct graph *program, struct err 
   h->scale = h->o->most > 0 ? h->o->most : 1;
   for (int i = 0; i <= SHRINKS; i++, h->scale /= 4) {
     fill(h);
+    if (stop_set(h->stop)) return stopped(e);
     reference64_close(&h->reference);
     TRY(reference64_run(&h->reference, h->g, &from, e));
     if (!h->reference.overflow) return OK;
@@ -181,6 +190,7 @@ int device_host_open(struct device_host *h, struct arena *mem, const struct devi
     copy_inputs(h);
   else
     status = refer(h, o->program, e);
+  if (!status && stop_set(h->stop)) status = stopped(e);
   if (!status) put_states(h);
   h->o = NULL;
   return status;
@@ -295,7 +305,7 @@ static void compare(const struct device_host *h, const struct launch_arg *a, con
   r->wrong = 0;
   for (int64_t x = 0; x < r->elements; x++) norm += want[x] * want[x];
   double count = (double)MAX(r->elements, 1), typical = sqrt(norm / count) + floor / sqrt(count) / r->bound;
-  for (int64_t x = 0; x < r->elements; x++) {
+  for (int64_t x = 0; x < r->elements && !ends(h, x); x++) {
     double got = element(h, a, place_of(h, a->tensor, x)), off = fabs(got - want[x]);
     if (isnan(off)) off = INFINITY;
     difference += off * off;
@@ -345,7 +355,7 @@ int device_host_compare(const struct device_host *h, int i, int most, struct dev
                                 .elements = shape_size(&t->shape),
                                 .bound = num_rows[h->dtype ? h->dtype[a->tensor] : t->dtype].kernel};
     compare(h, a, want, 0, r);
-    if (r->fine) continue;
+    if (r->fine || stop_set(h->stop)) continue;
     if (!floor) floor = find_floors(h);
     compare(h, a, want, floor[tensor], r);
   }

@@ -52,7 +52,7 @@ void device_host_close(struct device_host *h);
 int device_host_launch(struct device_host *h, int i, struct sim_report *r, stop_flag stop, struct err *e);
 // Copies output i to `out` in row-major order, in the dtype of the reference. False: no launch writes it.
 bool device_host_output(const struct device_host *h, int i, void *out);
-// Compares at most `most` results of launch i for which the reference has values. Returns their number.
+// Compares at most `most` results of launch i for which the reference has values. Returns their number. Unfinished after a stop.
 int device_host_compare(const struct device_host *h, int i, int most, struct device_answer *out);
 // Whether rounding alone, of each value to its dtype, moves the reference by half of a tolerance or more. False if a value leaves its range.
 bool device_host_rounding_counts(const struct device_host *h);

@@ -169,6 +169,7 @@ static int check_unit(struct proving *w, struct device_host *h, const struct low
     return *w->why = arena_printf(w->mem, "%s (%s): %s: %s", u->name, how, sim_class_name[x->kind], x->text), NO;
   }
   int n = device_host_compare(h, 0, (int)COUNT(a), a);
+  if (stop_set(w->stop)) return err_set(e, ERR_STOPPED, NOWHERE, "the comparison of %s was stopped", u->name);
   for (int i = 0; i < n; i++) {
     w->out->relative = MAX(w->out->relative, a[i].bound > 0 ? a[i].relative / a[i].bound : a[i].relative); // the bound of whole numbers is 0
     if (a[i].fine) continue;
@@ -261,7 +262,15 @@ static struct shrink_steps steps_of(const struct choice *c)
 {
   struct choice copy = *c;
   const bool by_steps = scheme_knob_at(&copy, "step");
-  return (struct shrink_steps){scheme_knob(c, "step"), scheme_knob(c, "cols"), by_steps ? scheme_knob(c, "split") : 0};
+  return (struct shrink_steps){scheme_knob(c, "step"), scheme_knob(c, "cols"), by_steps ? scheme_knob(c, "split") : 0, 0};
+}
+
+// Rows of a tile that a kernel of the scheme `rows` takes at a time: it makes one list of values of all tiles, whatever their number of rows. 0: another
+// scheme, or a tail.
+static int64_t rows_at_once(const struct choice *c)
+{
+  if (c->tail || strcmp(scheme_at(c->scheme)->name, "rows")) return 0;
+  return (int64_t)MAX(scheme_knob(c, "join"), 1) * MAX(scheme_knob(c, "regs"), 1);
 }
 
 static int make_lone(struct proving *w, struct arena *mem, const struct lone *l, const struct graph *g, const struct choice *want,
@@ -317,6 +326,21 @@ static int run(struct proving *w, struct arena *mem, const struct lone *l, const
   return reads_inputs(l) ? run_special(w, mem, &d, l, NULL, u, e) : run_fed(w, mem, l, u, want, e);
 }
 
+// Fewer rows of tiles, if the kernel can be made by the very same choice; else with full tiles. NULL: it cannot be made smaller.
+static struct graph *smaller(struct proving *w, struct arena *mem, const struct lone *l, const struct graph *g, const struct choice *want)
+{
+  struct shrink_steps steps = steps_of(want);
+  struct graph *full = NULL, *few;
+  struct lower_plan p;
+  struct device_program d;
+  const struct choice *c;
+  struct err e = {0};
+  if (!verify_shrink_axes(mem, g, steps, &full)) full = NULL;
+  steps.rows = rows_at_once(want);
+  if (!steps.rows || !verify_shrink_axes(mem, g, steps, &few) || work(few) >= work(full ? full : g)) return full;
+  return make_lone(w, mem, l, few, want, &p, &c, &d, &e) == OK && c && alike(c, want) > KNOBS ? few : full;
+}
+
 static int prove_unit(struct proving *w, int i, struct err *e)
 {
   struct arena mem = {0};
@@ -326,7 +350,7 @@ static int prove_unit(struct proving *w, int i, struct err *e)
   int status = alone(&mem, w->p, u, w->pick[i].tail, &l, e);
   if (status == OK) {
     struct graph *few = device_fewer_slices(&mem, l.g), *g = few;
-    if (verify_shrink_axes(&mem, few, steps_of(&w->pick[i]), &small)) g = small;
+    if ((small = smaller(w, &mem, &l, few, &w->pick[i]))) g = small;
     const bool full = graph_same(g, l.g);
     if (work(g) > MOST_WORK)
       add_note(w, u, full ? "was not run: it cannot be made smaller" : "was not run: its tiles are large");
@@ -336,6 +360,41 @@ static int prove_unit(struct proving *w, int i, struct err *e)
   if (e->status && e->at.file) e->at.file = arena_strdup(w->mem, e->at.file); // the name would be freed with the text
   arena_close(&mem);
   return status;
+}
+
+// ---- cost of a proof ----
+
+// Whether unit i is checked; only: as in device_prove.
+static bool is_checked(const struct lower_plan *p, const struct choice *pick, int i, int only)
+{
+  return !p->unit[i].product && !p->unit[i].meet.m.ranks && (only < 0 ? !lower_inside(p, pick, i) : only == i);
+}
+
+// Inputs are made, and the reference reads them.
+static double unit_work(const struct graph *g)
+{
+  double sum = work(g);
+  if (sum > MOST_WORK) return 0;
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].op == OP_INPUT) sum += (double)shape_size(&g->tensors[g->nodes[i].out].shape);
+  return sum;
+}
+
+double device_proof_work(const struct lower_plan *p, const struct choice *pick)
+{
+  double sum = 0;
+  for (int i = 0; i < p->nunits; i++) {
+    struct arena mem = {0};
+    struct proving w = {.p = p, .pick = pick};
+    struct lone l;
+    struct err e = {0};
+    if (is_checked(p, pick, i, -1) && alone(&mem, p, &p->unit[i], pick[i].tail, &l, &e) == OK) {
+      struct graph *few = device_fewer_slices(&mem, l.g), *small = smaller(&w, &mem, &l, few, &pick[i]);
+      sum += unit_work(small ? small : few);
+    }
+    arena_close(&mem);
+  }
+  return sum;
 }
 
 // ---- all units ----
@@ -394,7 +453,7 @@ int device_prove(struct arena *mem, const struct lower_plan *p, const struct cho
   int *unit = NEWS(mem, int, p->nunits + 1), n = 0, status = OK;
   struct proofs x;
   for (int i = 0; i < p->nunits; i++)
-    if (!p->unit[i].product && !p->unit[i].meet.m.ranks && (only < 0 ? !lower_inside(p, pick, i) : only == i)) unit[n++] = i;
+    if (is_checked(p, pick, i, only)) unit[n++] = i;
   proofs_open(&x, mem, &w, n, unit);
   pool_run(threads, n, prove_one, &x);
   *out = (struct device_proof){.note = ""};

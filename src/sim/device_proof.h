@@ -17,6 +17,8 @@ struct device_proof {
 };
 // device_small.c: the same graph with fewer slices in inputs from which data choose; tensors keep their numbers.
 struct graph *device_fewer_slices(struct arena *mem, struct graph *g);
+// Approximate number of element operations of device_prove for all units, without running any.
+double device_proof_work(const struct lower_plan *p, const struct choice *pick);
 // Checks unit `only`, or all units if it is -1, by so many threads. NO, with the reason in *why, if a kernel is wrong. An error if the check could not be made.
 int device_prove(struct arena *mem, const struct lower_plan *p, const struct choice *pick, int only, uint64_t seed, int threads, stop_flag stop,
                  struct device_proof *out, const char **why, struct err *e);

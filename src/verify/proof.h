@@ -40,6 +40,10 @@ struct verify_product {
 struct total { // out = the sum of `in`
   int out, n, in[64];
 };
+struct margin { // whole = part + rest; the part keeps its remainder modulo `aligned`, so that rows stay aligned as they are
+  int whole, part;
+  int64_t rest, aligned;
+};
 struct frame { // variables of one graph; sub[i]: those of the graph in node i
   const struct graph *g;
   int *dims; // first variable of tensor t
@@ -62,6 +66,9 @@ struct system {
   int nproducts, products_cap;
   struct total *totals;
   int ntotals, totals_cap;
+  bool margins_stay; // a slice whose extents have no common divisor keeps what is before and behind it; otherwise it keeps its extents
+  struct margin *margins;
+  int nmargins, margins_cap;
   int64_t *small; // the solution, indexed by root
   bool failed;
   int64_t largest; // largest extent that may be proposed

@@ -41,13 +41,51 @@ bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b
 
 // ---- full-size tiles ----
 
-static void fix_tiles(struct system *s, const struct frame *f)
+// Whether rows of tiles do not depend on each other, so that fewer rows do the same work: elementwise operators and reductions only.
+static bool by_rows(const struct graph *b)
 {
-  for (int i = 0; i < f->g->nnodes; i++) {
-    const struct frame *sub = f->sub[i];
-    for (int t = 0; sub && t < sub->g->ntensors; t++)
-      for (int d = 0; d < sub->g->tensors[t].shape.n; d++) s->fixed[shrink_find(s, sub->dims[t] + d)] = true;
+  bool yes = true;
+  for (int i = 0; i < b->nnodes; i++) {
+    const enum rule r = op_rows[b->nodes[i].op].rule;
+    yes &= r == RULE_IO || r == RULE_CONST || r == RULE_MAP || r == RULE_REDUCE;
   }
+  return yes;
+}
+
+// Dimensions that are reduced, and the last ones, in which elements are adjacent, stay.
+static void fix_columns(struct system *s, const struct frame *sub)
+{
+  for (int t = 0; t < sub->g->ntensors; t++)
+    if (sub->g->tensors[t].shape.n) s->fixed[shrink_find(s, sub->dims[t] + sub->g->tensors[t].shape.n - 1)] = true;
+  for (int i = 0; i < sub->g->nnodes; i++) {
+    const struct node *n = &sub->g->nodes[i];
+    if (op_rows[n->op].rule != RULE_REDUCE) continue;
+    s->fixed[shrink_find(s, sub->dims[n->in[0]] + n->a.dim)] = s->fixed[shrink_find(s, sub->dims[n->out] + n->a.dim)] = true;
+    s->fixed[shrink_find(s, sub->attr[i])] = true;
+  }
+}
+
+// Two steps of the kernel. Rows that are no whole number of steps stay.
+static int64_t fewest_rows(int64_t full, int64_t rows) { return full % rows ? full : MIN(full, 2 * rows); }
+
+static void fix_tile(struct system *s, const struct frame *sub, int64_t rows)
+{
+  const bool fewer = rows && by_rows(sub->g);
+  if (fewer) fix_columns(s, sub);
+  for (int t = 0; t < sub->g->ntensors; t++)
+    for (int d = 0; d < sub->g->tensors[t].shape.n; d++) {
+      const int v = shrink_find(s, sub->dims[t] + d);
+      if (!fewer)
+        s->fixed[v] = true;
+      else if (!s->fixed[v])
+        s->least[v] = MAX(s->least[v], fewest_rows(s->full[v], rows));
+    }
+}
+
+static void fix_tiles(struct system *s, const struct frame *f, int64_t rows)
+{
+  for (int i = 0; i < f->g->nnodes; i++)
+    if (f->sub[i]) fix_tile(s, f->sub[i], rows);
 }
 
 // Elements that one iteration of the loop axis reads along a dimension. 0: no iterator is divided by the axis.
@@ -98,16 +136,22 @@ static void keep_steps(struct system *s, const struct frame *f, struct shrink_st
   }
 }
 
-bool verify_shrink_axes(struct arena *mem, const struct graph *g, struct shrink_steps at_once, struct graph **out)
+static bool shrink_with(struct arena *mem, const struct graph *g, struct shrink_steps at_once, bool margins_stay, struct graph **out)
 {
   struct arena scratch = {0};
-  struct system s = {.mem = &scratch, .largest = LARGEST_TILE};
+  struct system s = {.mem = &scratch, .largest = LARGEST_TILE, .margins_stay = margins_stay};
   shrink_constant(&s, 1); // the variable ONE
   struct frame *f = shrink_collect(&s, g);
-  if (!s.failed) fix_tiles(&s, f);
+  if (!s.failed) fix_tiles(&s, f, at_once.rows);
   if (!s.failed) keep_steps(&s, f, at_once);
   bool good = !s.failed && shrink_solve(&s, OTHER);
   *out = good ? shrink_build(&s, f, mem) : NULL;
   arena_close(&scratch);
   return *out;
+}
+
+// A slice whose ends have no common divisor with the extent becomes shorter only if its margins stay. That is tried first.
+bool verify_shrink_axes(struct arena *mem, const struct graph *g, struct shrink_steps at_once, struct graph **out)
+{
+  return shrink_with(mem, g, at_once, true, out) || shrink_with(mem, g, at_once, false, out);
 }

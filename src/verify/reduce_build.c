@@ -14,7 +14,9 @@ static struct attrs small_attrs(struct system *s, const struct frame *f, int i)
   struct attrs a = n->a;
   if (op_rows[n->op].attrs & A_SHAPE) a.shape = small_shape(s, f, n->out);
   if (n->op == OP_REPEAT) a.times = shrink_value(s, f->attr[i]);
-  if (n->op == OP_SLICE) {
+  if (n->op == OP_SLICE && !f->attr[i]) { // what is before and behind it stays
+    a.end = a.start + shrink_value(s, f->dims[n->out] + a.dim);
+  } else if (n->op == OP_SLICE) {
     int64_t was = slice_unit(&a, f->g->tensors[n->in[0]].shape.d[a.dim]), unit = shrink_value(s, f->attr[i]);
     a.start = a.start / was * unit, a.end = a.end / was * unit;
   }

@@ -2,6 +2,8 @@
 // is a variable, and so is every axis. Extents of 1 stay 1.
 #include "verify/proof.h"
 
+enum { ROW_ALIGNED = 16 }; // bytes of the widest access of a thread
+
 static int64_t extent(const struct frame *f, int t, int d) { return f->g->tensors[t].shape.d[d]; }
 static int rank(const struct frame *f, int t) { return f->g->tensors[t].shape.n; }
 
@@ -64,11 +66,28 @@ static void reshape(struct system *s, const struct frame *f, int x, int t)
   }
 }
 
+// What is before and behind the slice stays; the slice may become shorter.
+static void slice_by_margins(struct system *s, struct frame *f, const struct node *n)
+{
+  const int part = f->dims[n->out] + n->a.dim, whole = f->dims[n->in[0]] + n->a.dim;
+  const int64_t aligned = MAX(ROW_ALIGNED / dtype_bytes(f->g->tensors[n->out].dtype), 1), full = extent(f, n->out, n->a.dim);
+  int64_t least = full % aligned;
+  while (least < 2) least += aligned;
+  same_but(s, f, n->in[0], n->out, n->a.dim);
+  if (least < full) s->least[shrink_find(s, part)] = MAX(s->least[shrink_find(s, part)], least);
+  PUSH(s->mem, s->margins, s->nmargins, s->margins_cap) =
+      (struct margin){whole, part, extent(f, n->in[0], n->a.dim) - full, least < full ? aligned : full + 1};
+}
+
 // Start, end and extent are multiples of a unit, which may be reduced.
 static void slice(struct system *s, struct frame *f, int i)
 {
   const struct node *n = &f->g->nodes[i];
-  int64_t whole = extent(f, n->in[0], n->a.dim), unit = slice_unit(&n->a, whole);
+  const int64_t whole = extent(f, n->in[0], n->a.dim), unit = slice_unit(&n->a, whole);
+  if (s->margins_stay && unit == 1 && extent(f, n->out, n->a.dim) > 1) {
+    slice_by_margins(s, f, n);
+    return;
+  }
   f->attr[i] = shrink_var(s, unit);
   same_but(s, f, n->in[0], n->out, n->a.dim);
   shrink_product(s, 1, (int[]){f->dims[n->in[0]] + n->a.dim}, 2, (int[]){shrink_constant(s, whole / unit), f->attr[i]});

@@ -188,6 +188,25 @@ static bool balance_total(struct system *s, const struct total *t, bool *changed
   return true;
 }
 
+static bool balance_margin(struct system *s, const struct margin *m, bool *changed)
+{
+  const int whole = shrink_find(s, m->whole);
+  const int64_t want = shrink_value(s, m->part) + m->rest;
+  if (s->small[whole] == want) return true;
+  if (s->fixed[whole] || want > s->largest) return false;
+  return s->small[whole] = want, *changed = true;
+}
+
+static bool margins_aligned(struct system *s)
+{
+  bool all = true;
+  for (int i = 0; i < s->nmargins; i++) {
+    const struct margin *m = &s->margins[i];
+    all &= shrink_value(s, m->part) % m->aligned == s->full[shrink_find(s, m->part)] % m->aligned;
+  }
+  return all;
+}
+
 static int by_extent(const void *x, const void *y)
 {
   int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
@@ -219,6 +238,7 @@ static void first_values(struct system *s, enum shrink_style style)
     for (int side = 0; side < 2; side++)
       if (s->products[i].n[side] == 1) defined[shrink_find(s, s->products[i].v[side][0])] = true;
   for (int i = 0; i < s->ntotals; i++) defined[shrink_find(s, s->totals[i].out)] = true;
+  for (int i = 0; i < s->nmargins; i++) defined[shrink_find(s, s->margins[i].whole)] = true;
   int turn = 0;
   for (int v = 0; v < s->nvars; v++) {
     if (shrink_find(s, v) != v) continue;
@@ -248,8 +268,9 @@ static bool settle(struct system *s, enum shrink_style style, bool from_end)
     changed = false;
     for (int i = 0; i < s->nproducts && good; i++) good = balance(s, &s->products[i], from_end, &changed);
     for (int i = 0; i < s->ntotals && good; i++) good = balance_total(s, &s->totals[i], &changed);
+    for (int i = 0; i < s->nmargins && good; i++) good = balance_margin(s, &s->margins[i], &changed);
   }
-  return good && !changed;
+  return good && !changed && margins_aligned(s);
 }
 
 bool shrink_solve(struct system *s, enum shrink_style style)

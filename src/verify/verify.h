@@ -62,6 +62,7 @@ bool verify_filter(const struct graph *a, const struct graph *b, uint64_t seed);
 struct shrink_steps {
   int64_t step, cols; // elements of a loop step, and columns that are saved; 0: as in the block graph
   int64_t sharing;    // blocks that share the steps of a loop; 0: one has all
+  int64_t rows;       // rows of a tile that the kernel takes at a time, one independent of the other; 0: tiles are unchanged
 };
 bool verify_shrink_axes(struct arena *mem, const struct graph *g, struct shrink_steps at_once, struct graph **out);
 #endif

@@ -163,6 +163,43 @@ static void amplified_rounding_is_no_mistake(void **state)
   arena_close(&mem);
 }
 
+// Rows that do not depend on each other are not run again and again: the work is the same for any number of rows of a tile, and of blocks that read
+// a slice with margins.
+static void work_does_not_grow_with_rows(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *name, *text; // with the number of rows, thrice
+  } rows[] = {{"rows of a tile", "graph g {\n X: f16[%d, 512]\n O = block(x=4) {\n x = iter(X, imap={x:0})\n"
+                                 " save(x - log(sum(exp(x), dim=1)), omap={x:0})\n }\n return O\n}\n"},
+              {"a slice with margins", "graph g {\n X: f16[512, %d]\n Y = slice(X, dim=1, start=1, end=%d)\n O = block(x=%d) {\n"
+                                       " y = iter(Y, imap={x:1})\n save(y * sum(y, dim=0), omap={x:1})\n }\n return O\n}\n"}};
+  struct target t;
+  struct err e = {0};
+  if (target_open("sm_90a", 0, true, &t, &e)) fail_msg("%s", e.text);
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct device_proof proof[2];
+    double work[2];
+    struct choice c;
+    for (int k = 0; k < 2; k++) {
+      struct arena mem = {0};
+      struct lower_plan p;
+      const char *why = "";
+      const int n = 64 << 2 * k;
+      const char *text = arena_printf(&mem, rows[i].text, i ? n + 1 : n, n + 1, n);
+      if (lower_plan(&mem, graph_of(&mem, text), &t, &(struct lower_opts){0}, &p, &e)) fail_msg("%s: %s", rows[i].name, e.text);
+      for (int x = 0; !k && x < p.unit[0].nchoices; x++) // one row at a time
+        if (!x || (scheme_knob(&p.unit[0].choice[x], "join") == 1 && scheme_knob(&p.unit[0].choice[x], "regs") <= 1)) c = p.unit[0].choice[x];
+      work[k] = device_proof_work(&p, &c);
+      if (device_prove(&mem, &p, &c, -1, 1, 2, NULL, &proof[k], &why, &e)) fail_msg("%s: %s%s", rows[i].name, why, e.text);
+      arena_close(&mem);
+    }
+    if (proof[0].elements != proof[1].elements || work[0] != work[1] || proof[0].full || !proof[1].run)
+      fail_msg("%s: %lld and %lld operations, estimated as %g and %g", rows[i].name, (long long)proof[0].elements, (long long)proof[1].elements,
+               work[0], work[1]);
+  }
+}
+
 // Neither right nor wrong.
 static void a_stop_ends_it(void **state)
 {
@@ -185,8 +222,11 @@ static void a_stop_ends_it(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_are_right_on_special_inputs), cmocka_unit_test(infinities_may_meet_elsewhere),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_are_right_on_special_inputs),
+                                     cmocka_unit_test(infinities_may_meet_elsewhere),
                                      cmocka_unit_test(readers_of_results_are_run_on_special_inputs),
-                                     cmocka_unit_test(amplified_rounding_is_no_mistake), cmocka_unit_test(a_stop_ends_it)};
+                                     cmocka_unit_test(amplified_rounding_is_no_mistake),
+                                     cmocka_unit_test(work_does_not_grow_with_rows),
+                                     cmocka_unit_test(a_stop_ends_it)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
