@@ -66,7 +66,7 @@ static void reshape(struct system *s, const struct frame *f, int x, int t)
   }
 }
 
-// What is before and behind the slice stays; the slice may become shorter.
+// The elements before and behind the slice stay. The slice may become shorter.
 static void slice_by_margins(struct system *s, struct frame *f, const struct node *n)
 {
   const int part = f->dims[n->out] + n->a.dim, whole = f->dims[n->in[0]] + n->a.dim;
