@@ -94,6 +94,7 @@ struct scheme {
   bool tails;              // it supports tails
   bool joins;              // it supports graphs that join or split parts
   bool chooses;            // it supports data-dependent indices
+  bool by_rows;            // rows of its tiles do not depend on each other, and it takes join * regs of them at a time
   // Lists settings of the knobs that may work, likely best first, at most `most`. 0 with the reason in why if the scheme does not accept the graph.
   int (*choices)(const struct lower_job *j, int most, struct knobs *out, char why[160]);
   // The scheme's plan of the kernel with these knobs, in the job's arena. NULL: they do not fit; why may have the reason.

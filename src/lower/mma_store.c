@@ -1,7 +1,8 @@
-// Stores of results whose rows begin at any element. Fragments would be stored element by element, and each store of a warp touches 8 rows. So a tile
-// of 16 rows passes through shared memory. A run is contiguous in device memory: the tile if its rows are adjacent, or else a row of a warp's columns
-// (mma_store_rows.c). In shared memory a run lies at the same distance from an aligned vector as in device memory. So aligned vectors of one are
-// aligned vectors of the other, and nothing is shifted. Elements before the first whole vector and after the last one are stored one by one.
+// Stores of results whose rows are not aligned to vectors. Fragments would be stored by elements or pairs, and each store of a warp touches 8
+// rows. So a tile of 16 rows passes through shared memory. A run is contiguous in device memory: the tile if its rows are adjacent, or else a row
+// of a warp's columns (mma_store_rows.c). In shared memory a run lies at the same distance from an aligned vector as in device memory. So aligned
+// vectors of one are aligned vectors of the other, and nothing is shifted. Elements before the first whole vector and after the last one are
+// stored one by one.
 #include "lower/mma.h"
 
 // LEAST: vectors of a tile of adjacent rows, if it is a run; PIECE: vectors of a piece of a row. A row that is a run has at least one piece.
@@ -35,9 +36,8 @@ struct mma_runs mma_runs_of(const struct mma_plan *p, int save)
   const uint32_t rows = mma_list_has(&p->rows) | mma_list_has(&p->batch);
   if (p->tail || !s.rows || s.cols < 0 || (bytes != 2 && bytes != 4) || rows & ~mma_has(p, value)) return none;
   const struct mma_cols *c = &p->cols[s.cols];
-  if (mma_width(p, a, &c->list, MMA_VECTOR / (int)bytes) == MMA_VECTOR / (int)bytes || !mma_lies_along(p, a, &c->list) || !apart(p, &c->list, a, 1))
-    return none;
   const int vector = MMA_VECTOR / (int)bytes;
+  if (mma_width(p, a, &c->list, vector) == vector || !mma_lies_along(p, a, &c->list) || !apart(p, &c->list, a, 1)) return none;
   const int64_t all = 16 * c->size;
   const bool adjacent = apart(p, &p->rows, a, c->size) && !mma_clipped(p, s.cols) && (!p->wg || p->wn == 1);
   const struct mma_runs r = adjacent ? (struct mma_runs){vector, true, all, vectors_of(all, vector), c->nt, 0} : by_rows(c, vector);

@@ -71,6 +71,7 @@ const struct scheme scheme_rows = {
     .rules = rules,
     .joins = true,
     .chooses = true,
+    .by_rows = true,
     .choices = choices,
     .plan = plan,
     .count = count,

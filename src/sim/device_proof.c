@@ -265,11 +265,10 @@ static struct shrink_steps steps_of(const struct choice *c)
   return (struct shrink_steps){scheme_knob(c, "step"), scheme_knob(c, "cols"), by_steps ? scheme_knob(c, "split") : 0, 0};
 }
 
-// Rows of a tile that a kernel of the scheme `rows` takes at a time: it makes one list of values of all tiles, whatever their number of rows. 0: another
-// scheme, or a tail.
+// Rows of a tile that a kernel takes at a time if they do not depend on each other. Its code is the same for any number of rows. 0: they may depend.
 static int64_t rows_at_once(const struct choice *c)
 {
-  if (c->tail || strcmp(scheme_at(c->scheme)->name, "rows")) return 0;
+  if (c->tail || !scheme_at(c->scheme)->by_rows) return 0;
   return (int64_t)MAX(scheme_knob(c, "join"), 1) * MAX(scheme_knob(c, "regs"), 1);
 }
 
