@@ -22,6 +22,12 @@ expect() {
   [ -z "$pattern" ] || grep -Eq -- "$pattern" "$work/out" "$work/err" || complain "nothing like '$pattern': $*"
 }
 
+# Skips a test that reads the files of the checkout by Python.
+needs_checkout() {
+  command -v python3 >/dev/null || { echo "skipped: python3 is not there"; exit 77; }
+  command -v git >/dev/null && git rev-parse --is-inside-work-tree >/dev/null 2>&1 || { echo "skipped: this is no git checkout"; exit 77; }
+}
+
 finish() {
   [ $failures = 0 ] || { echo "$failures failed"; exit 1; }
   echo "all passed"

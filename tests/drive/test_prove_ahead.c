@@ -70,6 +70,15 @@ static json_t *optimize_in_time(struct arena *mem)
   return optimize(mem, two, 0, until_all_are_measured, 1e-3);
 }
 
+// text: of the report, or NULL. The next test begins without a wrong proof, and proofs that take no time.
+static void end(struct arena *mem, json_t *r, char *text)
+{
+  mem_free(text);
+  json_decref(r);
+  arena_close(mem);
+  told.refuses = false, told.work = 0;
+}
+
 static void leaders_are_proved_together(void **state)
 {
   (void)state;
@@ -80,8 +89,7 @@ static void leaders_are_proved_together(void **state)
   for (int i = 0; i < told.n; i++) // nothing is proved twice
     for (int k = 0; k < i; k++) assert_ptr_not_equal(told.of[i], told.of[k]);
   assert_true(json_is_true(json_object_get(json_object_get(r, "certificate"), "equal")));
-  json_decref(r);
-  arena_close(&mem);
+  end(&mem, r, NULL);
 }
 
 // A leader whose kernel is wrong is dropped, and another candidate takes its place.
@@ -94,10 +102,7 @@ static void a_wrong_leader_is_dropped(void **state)
   char *text = json_dumps(r, 0);
   assert_true(told.refused);
   assert_non_null(strstr(text, "interpreter: planted"));
-  mem_free(text);
-  json_decref(r);
-  arena_close(&mem);
-  told.refuses = false;
+  end(&mem, r, text);
 }
 
 // A proof that takes longer than the remaining time is not begun. Its candidates are neither wrong nor proved, and the program is op-by-op.
@@ -114,10 +119,7 @@ static void a_proof_without_time_is_not_begun(void **state)
   if (!strstr(left, "not proved for lack of time")) fail_msg("%s", left);
   if (!strstr(text, "not checked: its proof in the interpreter takes about 6e+02 s, and ")) fail_msg("%s", text);
   assert_null(strstr(text, "interpreter: "));
-  mem_free(text);
-  json_decref(r);
-  arena_close(&mem);
-  told.work = 0;
+  end(&mem, r, text);
 }
 
 // If nothing is measured, the model chooses. Without time for a proof the result is op-by-op, and nothing is wrong.
@@ -138,10 +140,7 @@ static void nothing_is_proved_without_time(void **state)
   if (!strstr(text, "is too short to check") || !json_is_true(json_object_get(r, "stopped"))) fail_msg("%s", text);
   const char *left = json_string_value(json_object_get(r, "left"));
   if (!strstr(left, "operator by operator was not checked: its proof in the interpreter takes about 6e+02 s, and ")) fail_msg("%s", left);
-  mem_free(text);
-  json_decref(r);
-  arena_close(&mem);
-  told.work = 0;
+  end(&mem, r, text);
 }
 
 // The measured speed counts, once a proof took long enough.

@@ -3,8 +3,7 @@
 # test: release
 set -u
 . tests/shell.sh
-command -v python3 >/dev/null || { echo "skipped: python3 is not there"; exit 77; }
-command -v git >/dev/null && git rev-parse --is-inside-work-tree >/dev/null 2>&1 || { echo "skipped: this is no git checkout"; exit 77; }
+needs_checkout
 links() { # TREE STATUS PATTERN < PAGES
   expect "$2" "$3" python3 tests/tree/links.py "$1"
 }

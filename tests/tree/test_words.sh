@@ -4,8 +4,7 @@
 # test: release
 set -u
 . tests/shell.sh
-command -v python3 >/dev/null || { echo "skipped: python3 is not there"; exit 77; }
-command -v git >/dev/null && git rev-parse --is-inside-work-tree >/dev/null 2>&1 || { echo "skipped: this is no git checkout"; exit 77; }
+needs_checkout
 words() { # TREE STATUS PATTERN < FILES
   expect "$2" "$3" python3 tests/tree/words.py "$1"
 }
