@@ -7,7 +7,7 @@
 #include <string.h>
 
 // Most element operations of a kernel that is run, and of one that is also run on special inputs. The interpreter does 1.0e9 a second in products
-// (`mica tile run kernels/gemm_sm80.tile`), so the first limit is 0.8 s.
+// (`mica tile run kernels/gemm_sm80.tile`), so the first limit is 0.8 s for them. Elementwise kernels take up to ten times as long.
 static const double MOST_WORK = 8e8, MOST_SPECIAL = 2e7;
 enum { SHRINKS = 3 }; // how often inputs are scaled down because exponentials amplify rounding
 
