@@ -1,10 +1,12 @@
 // Products by the vendor's library. It proposes several algorithms, ordered by its own model. The fastest one, timed on the candidate's buffers, is
 // used. The choice is shared by all candidates with that product.
+#include "gpu/rank.h"
 #include "gpu/stage.h"
 
 #include <math.h>
 
-enum { LAUNCHES = 16, REPLAYS = 3 };
+enum { LAUNCHES = 16, REPLAYS = 7 };             // of a rough time; of an exact one
+static const double NEAR = 1.15, REPLAY = 5e-4; // rough times within which algorithms are timed exactly; seconds of a replay
 
 static int known(const struct stage *s, const struct blas_product *mul)
 {
@@ -21,36 +23,71 @@ static int try_one(struct stage *s, struct loaded *l, int launch, struct err *e)
   return gpu_wait(s->g, e);
 }
 
-// An algorithm that does not run has infinite time.
-static int time_one(struct stage *s, struct loaded *l, int launch, double *seconds, struct err *e)
+// Seconds of one launch; of an algorithm that does not run, infinite.
+static int time_roughly(struct stage *s, struct loaded *l, int launch, double *seconds, struct err *e)
 {
   struct gpu_graph *graph;
   struct err mine = {0};
-  int times = MIN(LAUNCHES, s->nsets);
+  const int times = MIN(LAUNCHES, s->nsets);
   *seconds = INFINITY;
   int status = try_one(s, l, launch, e);
   if (status != OK) return status == NO ? OK : status;
   if (stage_record(s, l, launch, launch + 1, times, false, &graph, &mine)) return gpu_wait(s->g, e);
-  for (int i = 0; i < REPLAYS && status == OK; i++) {
-    double t;
-    status = gpu_times(s->g, 1, &graph, s->flush, (size_t)s->flush_bytes, &t, e);
-    *seconds = fmin(*seconds, t);
-  }
+  status = gpu_times(s->g, 1, &graph, s->flush, (size_t)s->flush_bytes, seconds, e);
+  *seconds /= times;
   gpu_graph_close(graph);
+  return status;
+}
+
+// The replays of all graphs alternate, so that a change of the clock rate changes all their times.
+static int time_alternately(struct stage *s, int n, struct gpu_graph *const *graph, bool flush, double (*samples)[REPLAYS], struct err *e)
+{
+  struct gpu_graph *turn[PRODUCT_PROPOSED];
+  double got[PRODUCT_PROPOSED];
+  for (int r = 0; r < REPLAYS; r++) {
+    for (int i = 0; i < n; i++) turn[i] = graph[(i + r) % n];
+    if (gpu_times(s->g, n, turn, s->flush, flush ? (size_t)s->flush_bytes : 0, got, e)) return e->status;
+    for (int i = 0; i < n; i++) samples[(i + r) % n][r] = got[i];
+  }
+  return OK;
+}
+
+// The best of n algorithms `who`, one of which takes `each` seconds. They differ by a few percent, as do single runs of a few launches.
+static int time_exactly(struct stage *s, struct loaded *l, int launch, const struct blas_algorithm *a, double each, int n, const int *who, int *best,
+                        struct err *e)
+{
+  struct gpu_graph *graph[PRODUCT_PROPOSED] = {0};
+  double samples[PRODUCT_PROPOSED][REPLAYS], least = INFINITY;
+  bool flush;
+  const int times = rank_launches(each, REPLAY, s->nsets, &flush);
+  int status = OK;
+  for (int i = 0; i < n && status == OK; i++) {
+    l->how[launch] = a[who[i]];
+    status = stage_record(s, l, launch, launch + 1, times, false, &graph[i], e);
+  }
+  if (status == OK) status = time_alternately(s, n, graph, flush, samples, e);
+  for (int i = 0; i < n && status == OK; i++) {
+    struct gpu_time t;
+    rank_time(samples[i], REPLAYS, times, &t);
+    if (t.median < least) least = t.median, *best = who[i];
+  }
+  for (int i = 0; i < n; i++) gpu_graph_close(graph[i]);
   return status;
 }
 
 static int choose(struct stage *s, struct loaded *l, int launch, const struct blas_algorithm *a, int n, int *best, struct err *e)
 {
-  double least = INFINITY;
+  double seconds[PRODUCT_PROPOSED], least = INFINITY;
+  int who[PRODUCT_PROPOSED], near = 0;
   *best = 0;
   for (int i = 0; i < n && n > 1; i++) {
-    double t;
     l->how[launch] = a[i];
-    if (time_one(s, l, launch, &t, e)) return e->status;
-    if (t < least) least = t, *best = i;
+    if (time_roughly(s, l, launch, &seconds[i], e)) return e->status;
+    if (seconds[i] < least) least = seconds[i], *best = i;
   }
-  return OK;
+  for (int i = 0; i < n && n > 1; i++)
+    if (seconds[i] <= NEAR * least) who[near++] = i;
+  return near > 1 && isfinite(least) ? time_exactly(s, l, launch, a, least, near, who, best, e) : OK;
 }
 
 // ---- the library ----
