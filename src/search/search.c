@@ -1,6 +1,7 @@
 // The whole search: index classes; the program's own values in each visit; all values of every schedule over the inputs; the device tensors that
 // these offer to later kernels; all values again over those too; chains of kernels by cost; kernel graphs; the verifier's filter. docs/search.md
 // explains the order.
+#include "base/trace.h"
 #include "search/space.h"
 #include "verify/verify.h"
 
@@ -248,7 +249,10 @@ static void tell(const struct search_job *j, const struct search_result *r, doub
 static void finish(struct search_job *j, struct planner *pl, int most, double done, struct search_result *r)
 {
   struct search_result all = {0};
+  struct span s;
+  span_begin(&s, "stage", pl->few ? "first graphs" : "graphs");
   plans_verified(j->out, pl, most, &all);
+  span_end(&s);
   if (stopped(j) && r->n && (!all.n || r->found[0].cost < all.found[0].cost)) return;
   r->n = all.n, r->found = all.found;
   if (r->stats.first <= 0 && r->n && r->found[0].cost < search_library_seconds(pl->m->t, pl->m->s->p)) r->stats.first = now_seconds() - j->start;
@@ -341,8 +345,11 @@ static void explain(const struct search_job *j, struct search_result *r)
   str_free(&s);
 }
 
-static void run(struct search_job *j, struct search_result *r)
+// All values of every schedule over the inputs.
+static void values_of_inputs(struct search_job *j, struct search_result *r)
 {
+  struct span s;
+  span_begin(&s, "stage", "values of inputs");
   vocabulary_build(&j->voc, j->mem, j->s);
   schedules(j);
   r->stats.schedules = (uint64_t)j->ntable;
@@ -351,18 +358,35 @@ static void run(struct search_job *j, struct search_result *r)
   j->keep = j->o.max_kernel_ops > 1;
   saturate_all(j, UNIT_INPUTS);
   count(j, &r->stats);
+  span_end(&s);
+}
+
+// Chooses the tensors that these offer to later kernels, and finds all values again over those too.
+static void values_of_later_kernels(struct search_job *j, struct search_result *r)
+{
+  struct span s;
+  add_visits(j, false);
+  span_begin(&s, "stage", "tensors for later kernels");
+  j->all_cuts = add_cuts(j, MAX(0, MAX_CUTS - (j->ndev - j->nfixed)));
+  saturate_splits(j);
+  count(j, &r->stats);
+  j->all_parts = add_cuts(j, MAX_PARTS);
+  span_end(&s);
+  j->keep = j->parts = false;
+  span_begin(&s, "stage", "values of later kernels");
+  saturate_all(j, UNIT_CUTS);
+  count(j, &r->stats);
+  span_end(&s);
+}
+
+static void run(struct search_job *j, struct search_result *r)
+{
+  values_of_inputs(j, r);
   tell(j, r, 0.2);
   first_look(j, r);
   j->all_cuts = j->all_parts = true;
   if (j->keep) {
-    add_visits(j, false);
-    j->all_cuts = add_cuts(j, MAX(0, MAX_CUTS - (j->ndev - j->nfixed)));
-    saturate_splits(j);
-    count(j, &r->stats);
-    j->all_parts = add_cuts(j, MAX_PARTS);
-    j->keep = j->parts = false;
-    saturate_all(j, UNIT_CUTS);
-    count(j, &r->stats);
+    values_of_later_kernels(j, r);
     look(j, r, 0.5);
   }
   for (int i = 0; i < j->ntable; i++) j->ncut_tables += j->table[i].cut;
