@@ -13,7 +13,7 @@ static const double OF_LEFT = 0.25; // share of the remaining time that a batch,
 static const double NEAR = 1.35;    // a line starts at a candidate whose fastest entrant takes at most this many times the best
 static const double FAR = 2;        // entrants expected to take more than this many times the best are not tried
 const double PLAN_RACE = 0.1;
-static const double FINAL = 1;                   // seconds of the last race
+static const double FINAL = 1, OF_FINALS = 0.15; // seconds of a last race, at most; share of the job's time for all of them
 static const double PATIENCE = 2, LONGER = 1000; // time limit of a run in seconds, and as a multiple of the best
 
 static void on_progress(void *arg, const char *stage, int done, int all)
@@ -22,6 +22,12 @@ static void on_progress(void *arg, const char *stage, int done, int all)
   int best = entrants_fastest(f, -1, false);
   double part = f->nlines ? 1 - (f->until - now_seconds()) / f->j->opts->tune : all ? (double)done / all : 0;
   job_progress(f->j, f->nlines ? "tune" : stage, f->part, fmin(fmax(part, 0), 1), &f->c->stats, best < 0 ? 0 : 1e6 * f->x[best].seconds);
+}
+
+static double final_seconds(const struct entrants *f)
+{
+  if (f->c->plan) return PLAN_RACE;
+  return fmin(FINAL, fmax(PLAN_RACE, OF_FINALS * clock_most(f->j) / race_gpu_races(f->j)));
 }
 
 // A run that hangs costs as much time as its limit.
@@ -42,7 +48,7 @@ static struct gpu_race_opts opts_of(struct entrants *f, bool quick)
                                 .quick = quick,
                                 .unchosen = f->c->plan,
                                 .finalists = quick ? SURVIVORS : FINALISTS,
-                                .seconds = f->c->plan ? PLAN_RACE : FINAL};
+                                .seconds = final_seconds(f)};
 }
 
 // ---- batches ----
@@ -53,11 +59,17 @@ static double best_seconds(const struct entrants *f)
   return i < 0 ? INFINITY : f->x[i].seconds;
 }
 
-// Batch size: as many as fit into a part of the time until `end`, judging from the last batch.
+// How often n programs occupy all compilers.
+static int rounds_of(const struct entrants *f, int n) { return (n + f->j->threads - 1) / f->j->threads; }
+
+// Batch size: as many as fit into a part of the time until `end`, judging from the last batch. Compilers that would be idle cost nothing.
 static int affordable(const struct entrants *f, double end, int least, int most)
 {
   const double left = OF_LEFT * fmax(0, end - now_seconds());
-  return isinf(end) || f->each * most <= left ? most : (int)fmax(least, left / f->each);
+  const double compiling = fmax(left, f->round * rounds_of(f, least)), racing = fmax(left, f->each * least);
+  int n = most;
+  while (n > least && !isinf(end) && (f->round * rounds_of(f, n) > compiling || f->each * n > racing)) n--;
+  return n;
 }
 
 // The first batch is small, so that some time is measured early.
@@ -168,7 +180,7 @@ static void be_exact(struct entrants *f, const struct climb_batch *b)
 static void take_stats(struct entrants *f, int n, const struct gpu_race *out)
 {
   f->batches++, f->compiling += out->compile.seconds;
-  f->each = fmax(out->compile.seconds, out->seconds) / n;
+  f->round = out->compile.seconds / rounds_of(f, n), f->each = out->seconds / n;
   if (*out->warning) job_warn(f->j, out->warning);
 }
 

@@ -81,7 +81,7 @@ struct entrants {
   struct line line[MOST_LINES];
   struct climb_batch ahead;  // a batch that climb_ahead began and that was not raced yet
   double compiling, waiting; // seconds of compilation, and seconds that the GPU waited for it
-  double each;               // seconds to compile, or to check and time, one entrant of the last batch; 0: unknown
+  double round, each;        // seconds of the last batch: to compile as many programs as there are threads; to check and time one. 0: unknown
   struct arena scratch;
 };
 
@@ -139,6 +139,7 @@ int race_gpu_climb(struct entrants *f, double seconds, struct err *e);          
 int race_gpu_prove(struct entrants *f, int *best, struct err *e);
 void race_gpu_times(struct entrants *f);    // copies times and faults to the candidates
 double race_gpu_share(const struct job *j); // seconds of climbing for a part or the whole
+int race_gpu_races(const struct job *j);    // number of races of the job: of its parts, and of the whole
 
 // ---- prepare.c ----
 void race_prepare(struct job *j, struct contest *c, int part); // puts machine code into the database, for a race elsewhere

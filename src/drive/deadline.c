@@ -38,7 +38,7 @@ struct clock {
   stop_flag user;
   double start, until, part, stopped; // values of turn_clock(): of the job; of the part; stopped: when the stop was seen, or INFINITY
   double share, length;               // share: the part's share of the remaining time; length: in seconds
-  bool opening;                       // the part only gets its first batch
+  double openings;                    // end of all openings, if the part only gets its first batch; else 0
   double reserve, check, compile;     // seconds kept for the end; of them for the check and for compiling the whole, as far as they are known
   double parts;                       // seconds in which the parts were compiled
   pthread_mutex_t lock;
@@ -140,13 +140,13 @@ bool job_ending(const struct job *j, enum stop which)
 
 bool job_stopping(const struct job *j) { return job_ending(j, STOP_WORK); }
 
-void clock_part(struct job *j, double share, bool opening)
+void clock_part(struct job *j, double share, double openings)
 {
   struct clock *c = j->clock;
   if (!c) return;
   double now = turn_clock(), end = c->until - c->reserve;
   if (isinf(c->until)) return;
-  c->share = share, c->opening = opening;
+  c->share = share, c->openings = openings > 0 ? now + openings * fmax(0, end - now) : 0;
   c->length = share * fmax(0, end - now), c->part = now + c->length;
   pthread_mutex_lock(&c->lock);
   c->search = now + fmax(SEARCH * (c->part - now), LONG_SEARCH * fmax(0, end - now));
@@ -200,7 +200,13 @@ double clock_starters(const struct job *j)
   const struct clock *c = j->clock;
   const double now = turn_clock();
   if (!c) return INFINITY;
-  return of_now(c->opening ? fmax(c->part, now + c->length) : now + STARTERS * fmax(0, c->part - now));
+  return of_now(c->openings ? fmax(c->part, now + c->length) : now + STARTERS * fmax(0, c->part - now));
+}
+
+double clock_first(const struct job *j)
+{
+  const struct clock *c = j->clock;
+  return c && c->openings ? of_now(fmax(c->openings, turn_clock() + c->length)) : clock_starters(j);
 }
 
 double clock_late(const struct job *j)

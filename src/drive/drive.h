@@ -268,8 +268,9 @@ bool job_stopping(const struct job *j);        // no work is begun any more
 bool job_stopped_by_user(const struct job *j); // otherwise the time limit ended it
 void clock_open(struct job *j);
 void clock_close(struct job *j);
-// Starts a part with this share of the remaining time. opening: only for its search and first batch.
-void clock_part(struct job *j, double share, bool opening);
+// Starts a part with this share of the remaining time. openings: if the share is only for its search and first batch, that of all remaining such ones;
+// else 0.
+void clock_part(struct job *j, double share, double openings);
 // The search of the part ends after this share of its remaining time. Returns its end until now, for clock_end_search, which also lets it continue.
 double clock_shorten_search(const struct job *j, double share);
 void clock_end_search(const struct job *j, double end);
@@ -284,6 +285,7 @@ bool clock_hurries(const struct job *j);    // the remaining time is kept for th
 // Ends as values of now_seconds(), INFINITY for none: of the first race that begins now, also without a result; of a climb; of everything. Then:
 // seconds of the whole job.
 double clock_starters(const struct job *j);
+double clock_first(const struct job *j); // of the first batch of a part, which is compiled while later parts are searched
 double clock_late(const struct job *j);
 double clock_climb(const struct job *j);
 double clock_end(const struct job *j);
@@ -388,6 +390,9 @@ int race_device_whole(struct job *j, struct err *e);
 // it.
 int race_gpu_begin(struct job *j, struct contest *c, int part, struct err *e);
 int race_gpu_first(struct contest *c, struct err *e);
+bool race_gpu_ready(const struct contest *c); // the batch is compiled
+// Compiles the next batch of a race that was begun, while the caller continues. until: value of now_seconds() after which nothing more is compiled.
+int race_gpu_ahead(struct contest *c, double until, struct err *e);
 void race_gpu_drop(struct contest *c); // ends a race that was begun
 // Seconds by which the begun race may make the part faster: its measured time minus the model's time of its best. 0: not worth a race. INFINITY:
 // nothing was measured.

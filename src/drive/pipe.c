@@ -68,7 +68,7 @@ static int search_each(struct job *j, int from, struct err *e)
 {
   for (int i = 0; i < j->split.n && !j->stopped; i++) {
     if (j->contests[j->order[i]].twin >= 0) continue;
-    clock_part(j, OF_SEARCHES / parts_left(j, i), false);
+    clock_part(j, OF_SEARCHES / parts_left(j, i), 0);
     TRY(walk_part(j, j->order[i], from, PASS_PICK + 1, e));
   }
   clock_whole_compiles(j, COMPILED * graph_ops(j->plain), false);
@@ -97,7 +97,7 @@ static int walk_each(struct job *j, int from, int to, struct err *e)
   }
   for (int i = 0; i < j->split.n && !j->stopped; i++) {
     if (j->contests[j->order[i]].twin >= 0) continue;
-    clock_part(j, 1.0 / (parts_left(j, i) + !j->single), false); // on a GPU the whole is raced like a part, on a CPU it is compiled and measured
+    clock_part(j, 1.0 / (parts_left(j, i) + !j->single), 0); // on a GPU the whole is raced like a part, on a CPU it is compiled and measured
     TRY(or_late(j, walk_part(j, j->order[i], from, to, e), e));
   }
   return OK;
@@ -121,36 +121,16 @@ double opening_weight(const struct job *j, int part)
   return OPENED_EVEN * even + (1 - OPENED_EVEN) * own;
 }
 
-// The share of the remaining time for opening the k-th part in processing order. Later parts get what earlier ones leave.
-static double opening_share(const struct job *j, int k)
+// The share of the remaining time for opening the k-th part in processing order, and for opening all from it on. Later parts get what earlier ones
+// leave.
+static double opening_share(const struct job *j, int k, double *openings)
 {
   const int all = parts_left(j, 0);
   double left = 0;
   for (int i = k; i < j->split.n; i++)
     if (j->contests[j->order[i]].twin < 0) left += opening_weight(j, j->order[i]);
-  return OPENING * all * opening_weight(j, j->order[k]) / (OPENING * all * left + RACE * all + WHOLE);
-}
-
-// Every part has a measurement before any part gets more time. The first batch of a part is compiled while the next part is searched. Sessions need
-// memory: parts beyond the bound are begun when their turn comes.
-static int open_each(struct job *j, int from, struct err *e)
-{
-  int64_t held = 0;
-  struct contest *before = NULL; // the part whose first batch is being compiled
-  for (int i = 0; i < j->split.n && !job_stopping(j); i++) {
-    struct contest *c = &j->contests[j->order[i]];
-    if (c->twin >= 0) continue;
-    clock_part(j, opening_share(j, i), true);
-    TRY(or_late(j, walk_part(j, j->order[i], from, PASS_RACE, e), e));
-    held += signature_of(c->part->g).bytes;
-    if (held <= HELD)
-      TRY(or_late(j, race_gpu_begin(j, c, j->order[i], e), e));
-    else
-      race_early_drop(c);
-    if (before) TRY(or_late(j, race_gpu_first(before, e), e));
-    before = c->entrants ? c : NULL;
-  }
-  return before ? or_late(j, race_gpu_first(before, e), e) : OK;
+  const double each = OPENING * all / (OPENING * all * left + RACE * all + WHOLE);
+  return *openings = each * left, each * opening_weight(j, j->order[k]);
 }
 
 // Seconds that more time may save the program, or that a proof saves at the end of the time; a part counts for its twins too. INFINITY: nothing was
@@ -191,6 +171,85 @@ static int next_race(const struct job *j, const bool *done, int *left, double *s
   return *share = EVEN * even + (1 - EVEN) * own, best;
 }
 
+// ---- batches that are compiled while others are raced ----
+
+// Number of parts whose batches are compiled at the same time. A first batch has a few kernels, and each takes a core.
+static int most_begun(const struct job *j)
+{
+  enum { EACH = 4 };
+  return MAX(1, j->threads / EACH);
+}
+
+// Begins batches of the next races, if fewer than `begun` parts have one. seen: parts without such a race; changed. until: value of now_seconds() when
+// these races begin; each: seconds of a race with a share of 1.
+static int compile_next(struct job *j, int begun, bool *seen, double until, double each, struct err *e)
+{
+  double share;
+  for (int i, left; begun < most_begun(j) && (i = next_race(j, seen, &left, &share)) >= 0 && share > 0; begun++, seen[i] = true) {
+    until += share * each;
+    if (j->contests[i].entrants) TRY(race_gpu_ahead(&j->contests[i], until, e));
+  }
+  return OK;
+}
+
+// During the openings, for parts that have a measurement.
+static int compile_for_races(struct job *j, struct contest *const *begun, int n, struct err *e)
+{
+  bool *seen = NEWS(j->mem, bool, j->split.n);
+  const double from = clock_first(j), each = isfinite(from) ? fmax(0, clock_end(j) - from) : 0;
+  for (int i = 0; i < j->split.n; i++) seen[i] = !j->contests[i].entrants;
+  for (int i = 0; i < n; i++) seen[begun[i] - j->contests] = true;
+  return compile_next(j, n, seen, from, each, e);
+}
+
+// Times the first batches that are compiled. Parts beyond `most` wait for their compilers.
+static int race_begun(struct job *j, struct contest **begun, int *n, int most, struct err *e)
+{
+  int kept = 0;
+  for (int i = 0; i < *n; i++) {
+    if (kept + *n - i <= most && !race_gpu_ready(begun[i]))
+      begun[kept++] = begun[i];
+    else
+      TRY(or_late(j, race_gpu_first(begun[i], e), e));
+  }
+  return *n = kept, OK;
+}
+
+// Every part has a measurement before any part gets more time. Batches are compiled while the next parts are searched. Sessions need memory: parts
+// beyond the bound are begun when their turn comes.
+static int open_each(struct job *j, int from, struct err *e)
+{
+  int64_t held = 0;
+  struct contest **begun = NEWS(j->mem, struct contest *, j->split.n); // parts whose first batches are being compiled
+  int n = 0;
+  for (int i = 0; i < j->split.n && !job_stopping(j); i++) {
+    struct contest *c = &j->contests[j->order[i]];
+    double openings;
+    if (c->twin >= 0) continue;
+    const double share = opening_share(j, i, &openings);
+    clock_part(j, share, openings);
+    TRY(or_late(j, walk_part(j, j->order[i], from, PASS_RACE, e), e));
+    held += signature_of(c->part->g).bytes;
+    if (held <= HELD)
+      TRY(or_late(j, race_gpu_begin(j, c, j->order[i], e), e));
+    else
+      race_early_drop(c);
+    if (c->entrants) begun[n++] = c;
+    TRY(race_begun(j, begun, &n, most_begun(j), e));
+    if (!job_stopping(j)) TRY(or_late(j, compile_for_races(j, begun, n, e), e));
+  }
+  return race_begun(j, begun, &n, 0, e);
+}
+
+// While a part with this share is raced.
+static int compile_beside(struct job *j, const bool *done, int part, double share, struct err *e)
+{
+  bool *seen = arena_copy(j->mem, done, sizeof *done * (size_t)j->split.n);
+  const double left = clock_left(j);
+  seen[part] = true;
+  return compile_next(j, 1, seen, now_seconds() + left, isfinite(left) ? left / share : 0, e);
+}
+
 // Also after a stop: the measurements so far stand.
 static int race_parts(struct job *j, int to, struct err *e)
 {
@@ -204,7 +263,8 @@ static int race_parts(struct job *j, int to, struct err *e)
     struct contest *c = &j->contests[i];
     if (job_stopping(j) && !c->entrants) continue;
     c->deal = share * left;
-    clock_part(j, share * RACE * left / (RACE * left + WHOLE), false);
+    clock_part(j, share * RACE * left / (RACE * left + WHOLE), 0);
+    if (share > 0 && !clock_hurries(j)) TRY(or_late(j, compile_beside(j, done, i, share, e), e));
     TRY(or_late(j, walk_part(j, i, PASS_RACE, to, e), e));
   }
   return OK;

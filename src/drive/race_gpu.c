@@ -248,12 +248,14 @@ static bool planned(const struct job *j)
   return true;
 }
 
-double race_gpu_share(const struct job *j)
+int race_gpu_races(const struct job *j)
 {
   int races = !j->single;
   for (int i = 0; i < j->split.n; i++) races += j->contests[i].twin < 0;
-  return planned(j) ? 0 : j->opts->tune / MAX(races, 1); // a plan is the result of a climb
+  return MAX(races, 1);
 }
+
+double race_gpu_share(const struct job *j) { return planned(j) ? 0 : j->opts->tune / race_gpu_races(j); } // a plan is the result of a climb
 
 static bool one_way(const struct job *j, const struct contest *c, int cand) { return cand < c->ncand && device_given(j, c, &c->cand[cand]); }
 
@@ -302,7 +304,7 @@ static int end_early(struct job *j, struct contest *c, struct err *e)
   struct gpu_race early;
   struct err ahead = {0};
   if (base >= 0) climb_begun(f, base);
-  f->until = f->compile_until = clock_starters(j);
+  f->until = f->compile_until = clock_first(j);
   climb_ahead(f, &ahead);
   race_early_end(j, c, &early, e);
   if (e->status == OK) *e = ahead;
@@ -324,8 +326,18 @@ int race_gpu_begin(struct job *j, struct contest *c, int part, struct err *e)
 {
   TRY(open_race(j, c, part, e));
   struct entrants *f = c->entrants;
-  f->until = f->compile_until = clock_starters(j), f->opening = true;
+  f->until = f->compile_until = clock_first(j), f->opening = true;
   return f->ahead.n ? OK : climb_ahead(f, e);
+}
+
+bool race_gpu_ready(const struct contest *c) { return !c->entrants->ahead.n || gpu_batch_ready(c->entrants->ahead.b); }
+
+int race_gpu_ahead(struct contest *c, double until, struct err *e)
+{
+  struct entrants *f = c->entrants;
+  if (f->ahead.n) return OK;
+  f->until = f->compile_until = until;
+  return climb_ahead(f, e);
 }
 
 int race_gpu_first(struct contest *c, struct err *e)

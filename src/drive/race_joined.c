@@ -92,7 +92,7 @@ int race_joined(struct job *j, struct err *e)
     c.ncand += put_together(j, &s[i], &c.cand[c.ncand], &inner) == OK;
   }
   TRY(gpu_session_open(j->program, &o, &j->session));
-  clock_part(j, 1, false);
+  clock_part(j, 1, 0);
   struct entrants *f = race_gpu_open(j, &c, j->split.n - 1, j->session);
   int status = race_gpu_climb(f, race_gpu_share(j), e);
   if (status == OK) status = race_gpu_prove(f, &best, e);

@@ -95,6 +95,8 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   return OK;
 }
 
+bool gpu_batch_ready(const struct gpu_batch *b) { return !b->thread || !b->work || compile_ended(b->thread); }
+
 // The race reports errors of the reference.
 void gpu_batch_wait(struct gpu_batch *b)
 {

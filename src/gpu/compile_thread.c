@@ -10,6 +10,7 @@ struct compile_thread {
   struct trace_place place;
   struct guard *guard; // of the waiting thread
   bool running, good;  // good: no allocation failed
+  int ended;           // atomic
   struct shortage lack;
 };
 
@@ -25,6 +26,7 @@ static void *work(void *arg)
   t->good = guard_run(t->guard, compile, t->work, &t->lack);
   if (t->name) span_end(&s);
   turn_work_end();
+  __atomic_store_n(&t->ended, 1, __ATOMIC_RELEASE);
   return trace_share_end(&share), NULL;
 }
 
@@ -36,6 +38,8 @@ struct compile_thread *compile_start(struct arena *mem, struct compilation *w, c
   if (!t->running) compile_work(w);
   return t;
 }
+
+bool compile_ended(const struct compile_thread *t) { return !t->running || __atomic_load_n(&t->ended, __ATOMIC_ACQUIRE); }
 
 bool compile_wait(struct compile_thread *t, struct shortage *lack)
 {

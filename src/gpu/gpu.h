@@ -399,7 +399,8 @@ void gpu_session_close(struct gpu_session *s);
 struct gpu_batch;
 int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n, const struct device_program *const *programs, struct gpu_batch **out,
                     struct err *e);
-void gpu_batch_wait(struct gpu_batch *b); // waits for machine code and the reference
+bool gpu_batch_ready(const struct gpu_batch *b); // machine code is there
+void gpu_batch_wait(struct gpu_batch *b);        // waits for machine code and the reference
 int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out, struct err *e);
 void gpu_batch_drop(struct gpu_batch *b);
 // Judges by the spread of as many replays as finalists have whether others used the GPU, or its clock changed. In rank.c.

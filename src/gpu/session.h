@@ -68,6 +68,7 @@ int gpu_forge_begin(struct arena *mem, struct gpu_forge *f, struct db *db, const
 struct compile_thread;
 // Does compile_work in a thread, or at once if there is none. name: of its span in a trace, or NULL.
 struct compile_thread *compile_start(struct arena *mem, struct compilation *w, const char *name);
+bool compile_ended(const struct compile_thread *t);                 // compile_wait would return at once
 bool compile_wait(struct compile_thread *t, struct shortage *lack); // false: an allocation of the thread failed
 
 // ---- compilers.c ----

@@ -50,6 +50,7 @@ static struct {
   volatile int stop;             // the user's flag
   int batches, size[8], of[16];  // that were begun; the programs, and the sessions, of the first ones
   double each;                   // seconds that a race says it took for each program
+  bool ready;                    // machine code is there at once; else only after a wait
   int held;                      // the first race ends when so many batches were begun, or after PATIENCE seconds
   int fast[3], late;             // by session: the most programs that are compiled in time for a quick race, 0: any; races in which none was
   const struct graph *reference; // of the session of the last race
@@ -109,6 +110,8 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   pthread_mutex_unlock(&counting);
   return OK;
 }
+
+bool gpu_batch_ready(const struct gpu_batch *b) { return !b->waits || seen.ready; }
 
 void gpu_batch_wait(struct gpu_batch *b)
 {

@@ -182,7 +182,7 @@ static void time_is_kept_for_the_proof(void **state)
     struct job j = {.mem = &mem, .opts = &o, .program = graph_of(&mem, small[0]), .target = {.kind = TARGET_GPU}};
     o.time = cases[i].time;
     clock_open(&j);
-    clock_part(&j, 1, false);
+    clock_part(&j, 1, 0);
     assert_true(fabs((clock_end(&j) - clock_climb(&j)) / 2 - cases[i].kept) < 1e-6); // once for the last race, once for the end of the job
     assert_false(clock_hurries(&j));
     clock_close(&j);

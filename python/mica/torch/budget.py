@@ -41,7 +41,7 @@ def weights_of(bounds):
 
 # Seconds below which a job rarely has a result: on a GPU it starts a process, checks and compiles; on a CPU the C compiler runs.
 USEFUL = {"cuda": 2.0, "cpu": 0.5}
-WHOLE = 3  # part of the first turn, whose programs are the largest and usually the fastest, in those of a later one
+WHOLE = 5  # part of the first turn, whose programs are the largest and usually the fastest, in those of a later one
 
 
 class Budget:
