@@ -59,8 +59,12 @@ static double best_seconds(const struct entrants *f)
   return i < 0 ? INFINITY : f->x[i].seconds;
 }
 
-// How often n programs occupy all compilers.
-static int rounds_of(const struct entrants *f, int n) { return (n + f->j->threads - 1) / f->j->threads; }
+// How often n programs occupy all compilers. Other jobs may use half of the cores.
+static int rounds_of(const struct entrants *f, int n)
+{
+  const int together = MAX(1, f->j->threads / 2);
+  return (n + together - 1) / together;
+}
 
 // Batch size: as many as fit into a part of the time until `end`, judging from the last batch. Compilers that would be idle cost nothing.
 static int affordable(const struct entrants *f, double end, int least, int most)

@@ -207,6 +207,7 @@ struct job {
   struct proof_pace pace;          // of the proofs in the interpreter until now
   struct gpu_forge *forge;         // GPU: compiled kernels; owned by the caller, or NULL
   struct gpu_worker *worker;       // of races on a GPU, or NULL
+  pthread_mutex_t lane;            // held by the thread that uses the worker
   struct gpu_evaluator *evaluator; // of float64 references, or NULL
   struct gpu_session *session;     // races of the whole program on a GPU, or NULL
   struct candidate *planned;       // candidate for the whole program as one part, or NULL
@@ -390,10 +391,10 @@ int race_device_whole(struct job *j, struct err *e);
 // it.
 int race_gpu_begin(struct job *j, struct contest *c, int part, struct err *e);
 int race_gpu_first(struct contest *c, struct err *e);
-bool race_gpu_ready(const struct contest *c); // the batch is compiled
+bool race_gpu_ready(const struct contest *c); // race_gpu_first would not wait
 // Compiles the next batch of a race that was begun, while the caller continues. until: value of now_seconds() after which nothing more is compiled.
 int race_gpu_ahead(struct contest *c, double until, struct err *e);
-void race_gpu_drop(struct contest *c); // ends a race that was begun
+void race_gpu_drop(struct job *j, struct contest *c); // ends a race that was begun
 // Seconds by which the begun race may make the part faster: its measured time minus the model's time of its best. 0: not worth a race. INFINITY:
 // nothing was measured.
 double race_gpu_gain(const struct contest *c);
@@ -417,7 +418,7 @@ bool proof_find(struct job *j, const struct contest *c, struct lowered *d, int *
 void proof_drop(struct contest *c);
 
 // ---- race_early.c: op-by-op on this machine's GPU during the search ----
-void race_early_drop(struct contest *c); // ends it if it is under way
+void race_early_drop(struct job *j, struct contest *c); // ends it if it is under way
 
 // ---- race_joined.c: programs joined from parts, on this machine's GPU ----
 // The fastest program that can be joined from the contests' candidates becomes j->best. NO: none was proved.

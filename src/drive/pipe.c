@@ -233,12 +233,14 @@ static int open_each(struct job *j, int from, struct err *e)
     if (held <= HELD)
       TRY(or_late(j, race_gpu_begin(j, c, j->order[i], e), e));
     else
-      race_early_drop(c);
+      race_early_drop(j, c);
     if (c->entrants) begun[n++] = c;
     TRY(race_begun(j, begun, &n, most_begun(j), e));
     if (!job_stopping(j)) TRY(or_late(j, compile_for_races(j, begun, n, e), e));
   }
-  return race_begun(j, begun, &n, 0, e);
+  TRY(race_begun(j, begun, &n, 0, e));
+  for (int i = 0; i < j->split.n; i++) race_early_drop(j, &j->contests[i]); // of parts that the end of the time left
+  return OK;
 }
 
 // While a part with this share is raced.
@@ -450,7 +452,7 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
 int pipe_line(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
   int status = line(j, report, recalled, e);
-  for (int i = 0; i < j->split.n && j->contests; i++) race_early_drop(&j->contests[i]), race_gpu_drop(&j->contests[i]);
+  for (int i = 0; i < j->split.n && j->contests; i++) race_early_drop(j, &j->contests[i]), race_gpu_drop(j, &j->contests[i]);
   return status;
 }
 

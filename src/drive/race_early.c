@@ -1,6 +1,6 @@
 // Races op-by-op of a subprogram on a GPU during its search. The GPU would be idle otherwise, and this prepares what every race needs first: the
 // inputs, the float64 reference and the driver's context. The race of the candidates continues in the same session and knows the cost of a candidate.
-// Compilers need not wait for it. A job whose search takes all of its time still has a measured program.
+// Compilers and the searches of later subprograms need not wait for it. A job whose search takes all of its time still has a measured program.
 #include "drive/climb.h"
 #include "drive/pass.h"
 
@@ -16,7 +16,9 @@ struct race_early {
   pthread_t thread;
   struct guard *guard; // guard of the waiting thread
   struct trace_place place;
+  pthread_mutex_t *lane;
   bool running, good; // good: no allocation failed
+  int ended;          // atomic
   struct shortage lack;
 };
 
@@ -32,9 +34,12 @@ static void *work(void *arg)
   struct race_early *x = arg;
   struct span s;
   trace_share(&s, &x->place);
+  pthread_mutex_lock(x->lane);
   turn_work_begin();
   x->good = guard_run(x->guard, race, x, &x->lack);
   turn_work_end();
+  pthread_mutex_unlock(x->lane);
+  __atomic_store_n(&x->ended, 1, __ATOMIC_RELEASE);
   return trace_share_end(&s), NULL;
 }
 
@@ -77,11 +82,16 @@ int race_early_begin(struct job *j, struct contest *c, struct err *e)
   o.quick = true, o.finalists = 1, o.compile_until = isfinite(until) ? until : 0;
   if (gpu_batch_start(s, &o, 1, &d, &b, e) != OK) return gpu_batch_drop(b), gpu_session_close(s), (int)e->status;
   struct race_early *x = c->early = mem_handle(sizeof *x, &kind); // made after both, as it is closed before them
-  *x = (struct race_early){.session = s, .batch = b, .guard = guard_here(), .place = trace_here(), .good = true};
+  *x = (struct race_early){.session = s, .batch = b, .guard = guard_here(), .place = trace_here(), .lane = &j->lane, .good = true};
   x->running = pool_thread(&x->thread, work, x) == 0;
-  if (!x->running) race(x);
-  return OK;
+  if (x->running) return OK;
+  struct undo undo;
+  lane_enter(j, &undo);
+  race(x);
+  return lane_leave(j, &undo), OK;
 }
+
+bool race_early_ended(const struct contest *c) { return !c->early || !c->early->running || __atomic_load_n(&c->early->ended, __ATOMIC_ACQUIRE); }
 
 struct gpu_session *race_early_session(const struct contest *c) { return c->early ? c->early->session : NULL; }
 
@@ -102,11 +112,32 @@ void race_early_end(struct job *j, struct contest *c, struct gpu_race *out, stru
   c->early = NULL, discard(x);
 }
 
-void race_early_drop(struct contest *c)
+void race_early_drop(struct job *j, struct contest *c)
 {
   struct race_early *x = c->early;
+  struct undo undo;
   if (!x) return;
   wait_for(x);
+  lane_enter(j, &undo);
   gpu_batch_drop(x->batch), gpu_session_close(x->session);
+  lane_leave(j, &undo);
   c->early = NULL, discard(x);
+}
+
+// ---- the worker ----
+
+void lane_enter(struct job *j, struct undo *u)
+{
+  turn_work_end();
+  guard_lock(u, &j->lane);
+  turn_work_begin();
+}
+
+void lane_leave(struct job *j, const struct undo *u) { guard_unlock(u, &j->lane); }
+
+bool lane_is_free(struct job *j)
+{
+  const bool is_free = pthread_mutex_trylock(&j->lane) == 0;
+  if (is_free) pthread_mutex_unlock(&j->lane);
+  return is_free;
 }

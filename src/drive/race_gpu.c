@@ -296,41 +296,42 @@ struct gpu_race_opts race_gpu_opts(const struct job *j)
       .seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker, .evaluator = j->evaluator};
 }
 
-// The first batch is compiled while the race of op-by-op ends, which takes most of a short time for a large program.
-static int end_early(struct job *j, struct contest *c, struct err *e)
-{
-  struct entrants *f = c->entrants;
-  const int base = op_by_op(f);
-  struct gpu_race early;
-  struct err ahead = {0};
-  if (base >= 0) climb_begun(f, base);
-  f->until = f->compile_until = clock_first(j);
-  climb_ahead(f, &ahead);
-  race_early_end(j, c, &early, e);
-  if (e->status == OK) *e = ahead;
-  if (e->status == OK && base >= 0) climb_known(f, base, &early);
-  return (int)e->status;
-}
-
-// All entrants wait, except op-by-op and the first batch if a race was begun during the search.
-static int open_race(struct job *j, struct contest *c, int part, struct err *e)
+// All entrants wait, except op-by-op if a race was begun during the search.
+static int open_race(struct job *j, struct contest *c, int part)
 {
   struct gpu_race_opts o = race_gpu_opts(j);
   struct gpu_session *s = race_early_session(c);
   if (!s) TRY(gpu_session_open(c->stable, &o, &s));
   c->session = s, c->entrants = race_gpu_open(j, c, part, s);
-  return c->early ? end_early(j, c, e) : OK;
+  const int base = op_by_op(c->entrants);
+  if (c->early && base >= 0) climb_begun(c->entrants, base);
+  return OK;
+}
+
+// Waits for the race of op-by-op.
+static int end_early(struct entrants *f, struct err *e)
+{
+  struct gpu_race early;
+  if (!f->c->early) return OK;
+  race_early_end(f->j, f->c, &early, e);
+  const int base = op_by_op(f);
+  if (e->status == OK && base >= 0) climb_known(f, base, &early);
+  return (int)e->status;
 }
 
 int race_gpu_begin(struct job *j, struct contest *c, int part, struct err *e)
 {
-  TRY(open_race(j, c, part, e));
+  TRY(open_race(j, c, part));
   struct entrants *f = c->entrants;
   f->until = f->compile_until = clock_first(j), f->opening = true;
-  return f->ahead.n ? OK : climb_ahead(f, e);
+  return climb_ahead(f, e);
 }
 
-bool race_gpu_ready(const struct contest *c) { return !c->entrants->ahead.n || gpu_batch_ready(c->entrants->ahead.b); }
+bool race_gpu_ready(const struct contest *c)
+{
+  const struct entrants *f = c->entrants;
+  return race_early_ended(c) && (!f->ahead.n || gpu_batch_ready(f->ahead.b)) && lane_is_free(f->j);
+}
 
 int race_gpu_ahead(struct contest *c, double until, struct err *e)
 {
@@ -343,16 +344,23 @@ int race_gpu_ahead(struct contest *c, double until, struct err *e)
 int race_gpu_first(struct contest *c, struct err *e)
 {
   struct entrants *f = c->entrants;
-  TRY(climb_starters(f, e));
-  f->opening = false, take_left(f);
-  return OK;
+  struct undo undo;
+  TRY(end_early(f, e));
+  lane_enter(f->j, &undo);
+  climb_starters(f, e);
+  lane_leave(f->j, &undo);
+  if (e->status == OK) f->opening = false, take_left(f);
+  return (int)e->status;
 }
 
-void race_gpu_drop(struct contest *c)
+void race_gpu_drop(struct job *j, struct contest *c)
 {
+  struct undo undo;
+  lane_enter(j, &undo);
   proof_drop(c);
   if (c->entrants) entrants_close(c->entrants);
   gpu_session_close(c->session);
+  lane_leave(j, &undo);
   c->entrants = NULL, c->session = NULL;
 }
 
@@ -374,11 +382,23 @@ double race_gpu_lead(const struct contest *c)
   return best < 0 ? 0 : base < 0 ? INFINITY : f->x[base].seconds - f->x[best].seconds;
 }
 
+// The first batch is compiled while the race of op-by-op ends, which takes most of a short time for a large program.
+static int open_alone(struct job *j, struct contest *c, int part, struct err *e)
+{
+  struct err ahead = {0};
+  TRY(open_race(j, c, part));
+  if (!c->early) return OK;
+  c->entrants->until = c->entrants->compile_until = clock_starters(j);
+  climb_ahead(c->entrants, &ahead);
+  if (end_early(c->entrants, e) == OK) *e = ahead;
+  return (int)e->status;
+}
+
 // A part that was opened and has no expected gain is final.
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
 {
   const bool over = c->entrants && !race_gpu_gain(c);
-  if (!c->entrants) TRY(open_race(j, c, part, e));
+  if (!c->entrants) TRY(open_alone(j, c, part, e));
   struct entrants *f = c->entrants;
   struct gpu_session *s = c->session;
   int status = over ? OK : race_gpu_climb(f, race_gpu_share(j) * c->deal, e);

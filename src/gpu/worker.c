@@ -303,7 +303,10 @@ void gpu_worker_close(struct gpu_worker *w)
   mem_free(w);
 }
 
-void gpu_worker_heed(struct gpu_worker *w, stop_flag stop) { w->stop = stop; }
+void gpu_worker_heed(struct gpu_worker *w, stop_flag stop)
+{
+  if (w->stop != stop) w->stop = stop; // it may be used by another thread then
+}
 const char *gpu_worker_path(const struct gpu_worker *w) { return w->inside ? NULL : w->path; }
 const char *gpu_worker_warning(const struct gpu_worker *w) { return w->why; }
 int gpu_worker_sets(const struct gpu_worker *w) { return w->sets; }

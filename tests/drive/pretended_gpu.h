@@ -39,6 +39,7 @@ static struct {
   pretended_clock *clock;
   int races, programs, wrong, open;            // open: batches and sessions that were not given back
   int sessions, compiling, beside;             // batches that nobody has waited for; sessions that were opened beside one
+  int most;                                    // the most such batches at a time
   double least, last;                          // of all that were right; of the first program of the last race
   int spoil;                                   // of so many one is wrong
   bool (*bad)(const struct device_program *d); // these are not fine, with this verdict; NULL: all are
@@ -56,6 +57,7 @@ static struct {
   const struct graph *reference; // of the session of the last race
   int tame, wild;                // sessions whose exponentials have a maximum taken off, and others with exponentials
 } seen;
+static int pretended_threads = 2; // of jobs
 
 int gpu_identity(int device, char out[160], struct err *e)
 {
@@ -103,7 +105,7 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   *out = malloc(sizeof **out);
   **out = (struct gpu_batch){n, *s, o->quick, true, o->stop, copy};
   pthread_mutex_lock(&counting);
-  seen.compiling++;
+  seen.compiling++, seen.most = MAX(seen.most, seen.compiling);
   if (seen.batches < (int)COUNT(seen.size)) seen.size[seen.batches] = n;
   if (seen.batches < (int)COUNT(seen.of)) seen.of[seen.batches] = s->number;
   seen.batches++, seen.open++;
@@ -225,7 +227,7 @@ static inline json_t *optimize(struct arena *mem, const char *text, int spoil, p
   bool recalled;
   memset(&seen, 0, sizeof seen);
   seen.least = INFINITY, seen.spoil = spoil, seen.clock = clock;
-  o.target = "sm_90a", o.remember = database, o.db = database, o.measure = measured, o.threads = 2, o.tune = tune, o.time = most_time;
+  o.target = "sm_90a", o.remember = database, o.db = database, o.measure = measured, o.threads = pretended_threads, o.tune = tune, o.time = most_time;
   if (pipe_optimize(mem, graph_of(mem, text), &o, &report, &recalled, &e) != OK) fail_msg("%s", e.text);
   assert_int_equal(seen.open, 0);
   assert_non_null(report);

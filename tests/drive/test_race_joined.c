@@ -108,6 +108,26 @@ static void kernels_are_compiled_while_the_next_part_is_searched(void **state)
   arena_close(&mem);
 }
 
+static const char four[] = "program four() {\n X: f16[16, 64]\n W: f16[64, 32]\n V: f16[32, 128]\n"
+                           " A = softmax(matmul(softmax(X, dim=1), W), dim=1)\n return softmax(matmul(A, V), dim=1)\n}\n";
+
+// Many threads compile batches of several parts at once. The result is the same.
+static void batches_of_several_parts_are_compiled_at_once(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  if (thinned(2) > 1) skip();
+  json_t *few = optimize(&mem, four, 0, made_up, 1e-3);
+  const int most = seen.most;
+  pretended_threads = 16;
+  json_t *many = optimize(&mem, four, 0, made_up, 1e-3);
+  pretended_threads = 2;
+  assert_true(seen.most > most && seen.compiling == 0);
+  assert_true(fabs(number(few, "best", "us") - number(many, "best", "us")) < 1e-9);
+  json_decref(few), json_decref(many);
+  arena_close(&mem);
+}
+
 static double faster_than_the_model(const struct device_program *d) { return d->cost / 2; }
 
 // A part has the race beside its search, its first batch and its finals, and no other.
@@ -163,6 +183,7 @@ static void ranks_are_raced_by_parts(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_whole_is_raced_too), cmocka_unit_test(kernels_are_compiled_while_the_next_part_is_searched),
+                                     cmocka_unit_test(batches_of_several_parts_are_compiled_at_once),
                                      cmocka_unit_test(parts_without_an_expected_gain_are_not_raced_further),
                                      cmocka_unit_test(ranks_are_raced_by_parts)};
   return cmocka_run_group_tests(tests, NULL, NULL);

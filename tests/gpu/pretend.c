@@ -144,6 +144,7 @@ struct product {                // of matrices, as the library was asked for it
   const void *a, *b, *c, *bias; // which the description has when it is asked
   void *d;
   float alpha, beta;
+  int algorithm;
 };
 struct done {
   const struct kernel *k; // NULL: a product
@@ -245,6 +246,7 @@ static int execute(const struct done *d)
   if (!d->k) {
     struct description desc = *(const struct description *)p->desc;
     desc.bias = p->bias;
+    pretend.clock += pretend.product[p->algorithm] * (pretend.products++ < pretend.cold ? 1.1 : 1);
     return matmul(NULL, &desc, &p->alpha, p->a, p->layout[0], p->b, p->layout[1], &p->beta, p->c, p->layout[3], p->d, p->layout[2], NULL, NULL, 0,
                   NULL);
   }
@@ -294,8 +296,8 @@ static int record_product(blas_object h, blas_object desc, const void *alpha, co
                           size_t bytes, cu_stream s)
 {
   const void *bias = ((const struct description *)desc)->bias;
-  const struct done product = {.product = {desc, {al, bl, dl, cl}, a, b, c, bias, d, *(const float *)alpha, *(const float *)beta}};
-  (void)h, (void)algorithm, (void)workspace, (void)bytes, (void)s;
+  const struct done product = {.product = {desc, {al, bl, dl, cl}, a, b, c, bias, d, *(const float *)alpha, *(const float *)beta, (int)*algorithm}};
+  (void)h, (void)workspace, (void)bytes, (void)s;
   return record(&product);
 }
 

@@ -12,6 +12,9 @@ struct pretend {
   bool lost;
   double plain_off;  // what a plain kernel adds to the first element of its result
   char trouble[400]; // what the interpreter found
+  double product[4]; // ns of the library's algorithms, by their first word
+  int products;      // that ran
+  int cold;          // so many of them take 10% longer
 };
 extern struct pretend pretend;
 struct gpu *pretend_gpu(void); // to be closed by gpu_close

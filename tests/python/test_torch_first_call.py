@@ -439,13 +439,13 @@ def test_programs_share_the_time_by_what_they_need_at_least():
 
 
 def test_the_first_turn_has_most_of_the_time():
-    b = budget.Budget(30, 3)
+    b = budget.Budget(28, 3)
     b.begin([1])
-    assert b.share == pytest.approx(18) and b.limit == pytest.approx(18)
+    assert b.share == pytest.approx(20) and b.limit == pytest.approx(20)
     b.begin([1, 1])
-    assert b.part == pytest.approx(6) and b.share == pytest.approx(3) and b.limit == pytest.approx(24)
+    assert b.part == pytest.approx(4) and b.share == pytest.approx(2) and b.limit == pytest.approx(24)
     b.begin([1])
-    assert b.limit == pytest.approx(30)
+    assert b.limit == pytest.approx(28)
 
 
 def test_few_programs_have_time_if_shares_would_be_too_short():
