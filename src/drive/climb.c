@@ -66,13 +66,12 @@ static int rounds_of(const struct entrants *f, int n)
   return (n + together - 1) / together;
 }
 
-// Batch size: as many as fit into a part of the time until `end`, judging from the last batch. Compilers that would be idle cost nothing.
+// Batch size: as many as fit into a part of the time until `end`, judging from the last batch.
 static int affordable(const struct entrants *f, double end, int least, int most)
 {
   const double left = OF_LEFT * fmax(0, end - now_seconds());
-  const double compiling = fmax(left, f->round * rounds_of(f, least)), racing = fmax(left, f->each * least);
   int n = most;
-  while (n > least && !isinf(end) && (f->round * rounds_of(f, n) > compiling || f->each * n > racing)) n--;
+  while (n > least && isfinite(end) && fmax(f->round * rounds_of(f, n), f->each * n) > left) n--;
   return n;
 }
 

@@ -16,7 +16,6 @@
 #ifndef MICA_DRIVE_CLIMB_H
 #define MICA_DRIVE_CLIMB_H
 
-#include "base/memory.h"
 #include "drive/drive.h"
 #include "gpu/gpu.h"
 
@@ -131,11 +130,6 @@ bool race_early_ended(const struct contest *c);                        // or was
 struct gpu_session *race_early_session(const struct contest *c);
 // *out has no results if it was stopped or not begun. *e has the fault.
 void race_early_end(struct job *j, struct contest *c, struct gpu_race *out, struct err *e);
-
-// The worker is used by one thread at a time.
-void lane_enter(struct job *j, struct undo *u); // waits
-void lane_leave(struct job *j, const struct undo *u);
-bool lane_is_free(struct job *j);
 
 // ---- race_gpu.c ----
 struct gpu_race_opts race_gpu_opts(const struct job *j);

@@ -36,6 +36,7 @@
 //   race_device.c  candidates for GPUs, by the model where there is no GPU; the whole program
 //   race_gpu.c     candidates on a GPU
 //   race_early.c   op-by-op on a GPU, while the search goes on
+//   lane.c         the lock of the GPU's worker
 //   race_kept.c    candidates of a part that were nearly as fast as its best, for the race of the whole program
 //   prepare.c      without a GPU: machine code of candidates in the database, for a race elsewhere
 //   race_joined.c  races of the whole program on a GPU
@@ -207,7 +208,7 @@ struct job {
   struct proof_pace pace;          // of the proofs in the interpreter until now
   struct gpu_forge *forge;         // GPU: compiled kernels; owned by the caller, or NULL
   struct gpu_worker *worker;       // of races on a GPU, or NULL
-  pthread_mutex_t lane;            // held by the thread that uses the worker
+  struct lane *lane;               // held by the thread that uses the worker
   struct gpu_evaluator *evaluator; // of float64 references, or NULL
   struct gpu_session *session;     // races of the whole program on a GPU, or NULL
   struct candidate *planned;       // candidate for the whole program as one part, or NULL
@@ -416,6 +417,16 @@ bool proof_known(const struct contest *c); // whether there is a result, also th
 // The result for these kernels: as device_prove. False: there is none.
 bool proof_find(struct job *j, const struct contest *c, struct lowered *d, int *status, const char **why, struct err *e);
 void proof_drop(struct contest *c);
+
+// ---- lane.c: one thread at a time uses the worker ----
+struct undo;
+struct lane *lane_open(void);
+void lane_close(struct lane *l);
+void lane_take(struct lane *l); // waits; outside of turn_work_begin and turn_work_end, where no memory is lacking
+void lane_give(struct lane *l);
+void lane_enter(struct lane *l, struct undo *u); // waits; within them
+void lane_leave(struct lane *l, const struct undo *u);
+bool lane_is_free(struct lane *l);
 
 // ---- race_early.c: op-by-op on this machine's GPU during the search ----
 void race_early_drop(struct job *j, struct contest *c); // ends it if it is under way

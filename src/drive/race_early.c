@@ -1,6 +1,7 @@
 // Races op-by-op of a subprogram on a GPU during its search. The GPU would be idle otherwise, and this prepares what every race needs first: the
 // inputs, the float64 reference and the driver's context. The race of the candidates continues in the same session and knows the cost of a candidate.
 // Compilers and the searches of later subprograms need not wait for it. A job whose search takes all of its time still has a measured program.
+#include "base/memory.h"
 #include "drive/climb.h"
 #include "drive/pass.h"
 
@@ -16,7 +17,7 @@ struct race_early {
   pthread_t thread;
   struct guard *guard; // guard of the waiting thread
   struct trace_place place;
-  pthread_mutex_t *lane;
+  struct lane *lane;
   bool running, good; // good: no allocation failed
   int ended;          // atomic
   struct shortage lack;
@@ -34,11 +35,11 @@ static void *work(void *arg)
   struct race_early *x = arg;
   struct span s;
   trace_share(&s, &x->place);
-  pthread_mutex_lock(x->lane);
+  lane_take(x->lane);
   turn_work_begin();
   x->good = guard_run(x->guard, race, x, &x->lack);
   turn_work_end();
-  pthread_mutex_unlock(x->lane);
+  lane_give(x->lane);
   __atomic_store_n(&x->ended, 1, __ATOMIC_RELEASE);
   return trace_share_end(&s), NULL;
 }
@@ -82,13 +83,13 @@ int race_early_begin(struct job *j, struct contest *c, struct err *e)
   o.quick = true, o.finalists = 1, o.compile_until = isfinite(until) ? until : 0;
   if (gpu_batch_start(s, &o, 1, &d, &b, e) != OK) return gpu_batch_drop(b), gpu_session_close(s), (int)e->status;
   struct race_early *x = c->early = mem_handle(sizeof *x, &kind); // made after both, as it is closed before them
-  *x = (struct race_early){.session = s, .batch = b, .guard = guard_here(), .place = trace_here(), .lane = &j->lane, .good = true};
+  *x = (struct race_early){.session = s, .batch = b, .guard = guard_here(), .place = trace_here(), .lane = j->lane, .good = true};
   x->running = pool_thread(&x->thread, work, x) == 0;
   if (x->running) return OK;
   struct undo undo;
-  lane_enter(j, &undo);
+  lane_enter(j->lane, &undo);
   race(x);
-  return lane_leave(j, &undo), OK;
+  return lane_leave(j->lane, &undo), OK;
 }
 
 bool race_early_ended(const struct contest *c) { return !c->early || !c->early->running || __atomic_load_n(&c->early->ended, __ATOMIC_ACQUIRE); }
@@ -118,26 +119,8 @@ void race_early_drop(struct job *j, struct contest *c)
   struct undo undo;
   if (!x) return;
   wait_for(x);
-  lane_enter(j, &undo);
+  lane_enter(j->lane, &undo);
   gpu_batch_drop(x->batch), gpu_session_close(x->session);
-  lane_leave(j, &undo);
+  lane_leave(j->lane, &undo);
   c->early = NULL, discard(x);
-}
-
-// ---- the worker ----
-
-void lane_enter(struct job *j, struct undo *u)
-{
-  turn_work_end();
-  guard_lock(u, &j->lane);
-  turn_work_begin();
-}
-
-void lane_leave(struct job *j, const struct undo *u) { guard_unlock(u, &j->lane); }
-
-bool lane_is_free(struct job *j)
-{
-  const bool is_free = pthread_mutex_trylock(&j->lane) == 0;
-  if (is_free) pthread_mutex_unlock(&j->lane);
-  return is_free;
 }

@@ -1,6 +1,7 @@
 // Candidates on this machine's GPU. First every candidate runs with the model's best choices, and with some kernels changed. The race climbs from the
 // fastest few (climb.h). The fastest is proved: equal to the part (verified.c), and its kernels correct in the interpreter. If that fails it is
 // dropped, and the next fastest takes its place.
+#include "base/memory.h"
 #include "drive/climb.h"
 #include "drive/pass.h"
 
@@ -330,7 +331,7 @@ int race_gpu_begin(struct job *j, struct contest *c, int part, struct err *e)
 bool race_gpu_ready(const struct contest *c)
 {
   const struct entrants *f = c->entrants;
-  return race_early_ended(c) && (!f->ahead.n || gpu_batch_ready(f->ahead.b)) && lane_is_free(f->j);
+  return race_early_ended(c) && (!f->ahead.n || gpu_batch_ready(f->ahead.b)) && lane_is_free(f->j->lane);
 }
 
 int race_gpu_ahead(struct contest *c, double until, struct err *e)
@@ -346,9 +347,9 @@ int race_gpu_first(struct contest *c, struct err *e)
   struct entrants *f = c->entrants;
   struct undo undo;
   TRY(end_early(f, e));
-  lane_enter(f->j, &undo);
+  lane_enter(f->j->lane, &undo);
   climb_starters(f, e);
-  lane_leave(f->j, &undo);
+  lane_leave(f->j->lane, &undo);
   if (e->status == OK) f->opening = false, take_left(f);
   return (int)e->status;
 }
@@ -356,11 +357,11 @@ int race_gpu_first(struct contest *c, struct err *e)
 void race_gpu_drop(struct job *j, struct contest *c)
 {
   struct undo undo;
-  lane_enter(j, &undo);
+  lane_enter(j->lane, &undo);
   proof_drop(c);
   if (c->entrants) entrants_close(c->entrants);
   gpu_session_close(c->session);
-  lane_leave(j, &undo);
+  lane_leave(j->lane, &undo);
   c->entrants = NULL, c->session = NULL;
 }
 
