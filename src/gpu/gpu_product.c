@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { LAUNCHES = 16, REPLAYS = 7 };             // of a rough time; of an exact one
+enum { LAUNCHES = 16, REPLAYS = 7 };            // of a rough time; of an exact one
 static const double NEAR = 1.15, REPLAY = 5e-4; // rough times within which algorithms are timed exactly; seconds of a replay
 
 static int known(const struct stage *s, const struct blas_product *mul)

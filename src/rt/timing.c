@@ -1,10 +1,11 @@
 // Statistics of call times. Other activity on the machine only slows calls down, possibly most of them; the median then measures how busy the machine
 // was. Therefore a low time is compared: that of the eighth part of the calls, and not of the two least, which may be too short by chance. Threads
 // of a call start at once only if they happen to be awake: a kernel of two threads took 25 us in its best calls and 138 in most.
+#include "base/memory.h"
 #include "rt/rt.h"
 
-#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FLATTERED = 2, LOW = 8 };
 static const double ALIKE = 1.02; // largest ratio between undisturbed calls
@@ -15,20 +16,24 @@ static int ascending(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
+static int low_of(int n) { return MIN(MAX(FLATTERED, n / LOW), n - 1); }
+
 struct timing timing_of(double *t, int n)
 {
   qsort(t, (size_t)n, sizeof *t, ascending);
-  const int low = MIN(MAX(FLATTERED, n / LOW), n - 1);
+  const int low = low_of(n);
   return (struct timing){.median = t[n / 2], .least = t[0], .most = t[n - 1], .p25 = t[n / 4], .p75 = t[(3 * n) / 4], .quiet = t[low], .runs = n};
 }
 
 bool timing_quiet(const double *t, int n)
 {
-  double least = INFINITY;
   int alike = 0;
-  for (int i = 0; i < n; i++) least = MIN(least, t[i]);
-  for (int i = 0; i < n; i++) alike += t[i] <= ALIKE * least;
-  return alike > FLATTERED;
+  if (n <= FLATTERED) return false;
+  double *x = memcpy(MEM_NEWS(double, n), t, sizeof *t * (size_t)n);
+  qsort(x, (size_t)n, sizeof *x, ascending);
+  const double low = x[low_of(n)];
+  for (int i = 0; i < n; i++) alike += x[i] <= ALIKE * low && low <= ALIKE * x[i];
+  return mem_free(x), alike > FLATTERED;
 }
 
 bool timing_goes_on(const double *t, int n, int apart, int kept, int rounds, int least, double past, double seconds)

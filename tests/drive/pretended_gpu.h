@@ -28,6 +28,7 @@ struct gpu_batch {
   int n;
   struct gpu_session of;
   bool quick, waits; // waits: nobody has waited for its machine code
+  bool alone;        // op-by-op alone, while the part is searched
   stop_flag stop;
   const struct device_program *const *programs;
 };
@@ -39,7 +40,7 @@ static struct {
   pretended_clock *clock;
   int races, programs, wrong, open;            // open: batches and sessions that were not given back
   int sessions, compiling, beside;             // batches that nobody has waited for; sessions that were opened beside one
-  int most;                                    // the most such batches at a time
+  int candidates, most;                        // such batches that are not op-by-op alone; the most at a time
   double least, last;                          // of all that were right; of the first program of the last race
   int spoil;                                   // of so many one is wrong
   bool (*bad)(const struct device_program *d); // these are not fine, with this verdict; NULL: all are
@@ -103,9 +104,9 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   const struct device_program **copy = malloc(sizeof(*copy) * (size_t)n);
   memcpy(copy, programs, sizeof(*copy) * (size_t)n);
   *out = malloc(sizeof **out);
-  **out = (struct gpu_batch){n, *s, o->quick, true, o->stop, copy};
+  **out = (struct gpu_batch){.n = n, .of = *s, .quick = o->quick, .waits = true, .alone = o->finalists == 1, .stop = o->stop, .programs = copy};
   pthread_mutex_lock(&counting);
-  seen.compiling++, seen.most = MAX(seen.most, seen.compiling);
+  seen.compiling++, seen.candidates += !(*out)->alone, seen.most = MAX(seen.most, seen.candidates);
   if (seen.batches < (int)COUNT(seen.size)) seen.size[seen.batches] = n;
   if (seen.batches < (int)COUNT(seen.of)) seen.of[seen.batches] = s->number;
   seen.batches++, seen.open++;
@@ -119,7 +120,7 @@ void gpu_batch_wait(struct gpu_batch *b)
 {
   assert_non_null(b);
   pthread_mutex_lock(&counting);
-  seen.compiling -= b->waits;
+  seen.compiling -= b->waits, seen.candidates -= b->waits && !b->alone;
   pthread_mutex_unlock(&counting);
   b->waits = false;
 }
@@ -128,7 +129,7 @@ void gpu_batch_drop(struct gpu_batch *b)
 {
   if (!b) return;
   pthread_mutex_lock(&counting);
-  seen.compiling -= b->waits, seen.open--;
+  seen.compiling -= b->waits, seen.candidates -= b->waits && !b->alone, seen.open--;
   pthread_mutex_unlock(&counting);
   free((void *)b->programs);
   free(b);

@@ -36,7 +36,7 @@ static const struct graph *program(struct arena *mem, const char *file, const st
 static void the_first_is_the_best(void **state)
 {
   (void)state;
-  for (size_t i = (size_t)quick_step(2) - 1; i < COUNT(rows); i++) {
+  for (size_t i = 0; i < COUNT(rows); i += (size_t)quick_step(3)) {
     struct arena mem = {0};
     struct job j;
     struct err e = {0};

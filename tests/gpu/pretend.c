@@ -306,6 +306,7 @@ void pretend_products(struct stage *s)
   s->blas = mem_lasting(sizeof *s->blas);
   *s->blas = library;
   s->blas->g = s->g, s->blas->matmul = record_product;
+  for (size_t i = 0; i < COUNT(pretend.product); i++) pretend.product[i] = 1e6; // long, so few calls are timed
 }
 
 static int p_launch(const struct cu_config *c, cu_function f, void **args, void **extra)

@@ -122,11 +122,11 @@ static void the_fastest_algorithm_is_chosen(void **state)
     struct fixture f = {0};
     if (lower(&f, text) != OK || code_make(&f.mem, &f.p, &f.code, &f.e) != OK) fail_msg("%s", f.e.text);
     struct stage *s = pretend_stage();
-    for (int i = 0; i < 3; i++) pretend.product[word[i]] = i == best ? 20000 : 20600;
-    pretend.cold = 13; // those of the first algorithm, if each is timed alone
     const struct gpu_worker_opts o = {.inside = true, .stage = s};
     int id;
     pretend_products(s);
+    for (int i = 0; i < 3; i++) pretend.product[word[i]] = i == best ? 20000 : 20600;
+    pretend.cold = 13; // those of the first algorithm, if each is timed alone
     if (gpu_worker_open(&o, &f.w, &f.e) || gpu_worker_problem(f.w, f.problem.b, 2, &f.e)) fail_msg("%s", f.e.text);
     if (gpu_worker_load(f.w, &f.code, &id, &f.e)) fail_msg("%s", f.e.text);
     assert_int_equal(gpu_worker_algorithms(f.w, id)[0], best);
