@@ -59,7 +59,8 @@ static double best_seconds(const struct entrants *f)
   return i < 0 ? INFINITY : f->x[i].seconds;
 }
 
-// How often n programs occupy all compilers. Other jobs may use half of the cores.
+// Number of times that the compilers run to compile n programs. Each time they compile half as many programs as there are threads, because other jobs
+// may use the other cores.
 static int rounds_of(const struct entrants *f, int n)
 {
   const int together = MAX(1, f->j->threads / 2);

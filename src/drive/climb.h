@@ -81,7 +81,7 @@ struct entrants {
   struct line line[MOST_LINES];
   struct climb_batch ahead;  // a batch that climb_ahead began and that was not raced yet
   double compiling, waiting; // seconds of compilation, and seconds that the GPU waited for it
-  double round, each;        // seconds of the last batch: to compile as many programs as compile together; to check and time one. 0: unknown
+  double round, each;        // seconds of the last batch: of one round of its compilers; to check and time one program. 0: unknown
   struct arena scratch;
 };
 
@@ -125,7 +125,7 @@ int climb_finals(struct entrants *f, struct err *e);              // times the f
 
 // ---- race_early.c ----
 int race_early_begin(struct job *j, struct contest *c, struct err *e); // if the subprogram will be raced
-bool race_early_ended(const struct contest *c);                        // or was not begun
+bool race_early_ended(const struct contest *c);                        // true also if it was not begun
 // Its session for the later races, or NULL if it was not begun. Until it ends, other batches of the session may be compiled, but not raced.
 struct gpu_session *race_early_session(const struct contest *c);
 // *out has no results if it was stopped or not begun. *e has the fault.

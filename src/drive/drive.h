@@ -36,7 +36,7 @@
 //   race_device.c  candidates for GPUs, by the model where there is no GPU; the whole program
 //   race_gpu.c     candidates on a GPU
 //   race_early.c   op-by-op on a GPU, while the search goes on
-//   lane.c         the lock of the GPU's worker
+//   worker_lock.c  the lock of the GPU's worker
 //   race_kept.c    candidates of a part that were nearly as fast as its best, for the race of the whole program
 //   prepare.c      without a GPU: machine code of candidates in the database, for a race elsewhere
 //   race_joined.c  races of the whole program on a GPU
@@ -208,7 +208,7 @@ struct job {
   struct proof_pace pace;          // of the proofs in the interpreter until now
   struct gpu_forge *forge;         // GPU: compiled kernels; owned by the caller, or NULL
   struct gpu_worker *worker;       // of races on a GPU, or NULL
-  struct lane *lane;               // held by the thread that uses the worker
+  struct worker_lock *worker_lock; // held by the thread that uses the worker
   struct gpu_evaluator *evaluator; // of float64 references, or NULL
   struct gpu_session *session;     // races of the whole program on a GPU, or NULL
   struct candidate *planned;       // candidate for the whole program as one part, or NULL
@@ -270,8 +270,7 @@ bool job_stopping(const struct job *j);        // no work is begun any more
 bool job_stopped_by_user(const struct job *j); // otherwise the time limit ended it
 void clock_open(struct job *j);
 void clock_close(struct job *j);
-// Starts a part with this share of the remaining time. openings: if the share is only for its search and first batch, that of all remaining such ones;
-// else 0.
+// Starts a part with this share of the remaining time. openings: the share of all openings that remain, if this part is opened; else 0.
 void clock_part(struct job *j, double share, double openings);
 // The search of the part ends after this share of its remaining time. Returns its end until now, for clock_end_search, which also lets it continue.
 double clock_shorten_search(const struct job *j, double share);
@@ -418,15 +417,13 @@ bool proof_known(const struct contest *c); // whether there is a result, also th
 bool proof_find(struct job *j, const struct contest *c, struct lowered *d, int *status, const char **why, struct err *e);
 void proof_drop(struct contest *c);
 
-// ---- lane.c: one thread at a time uses the worker ----
+// ---- worker_lock.c: one thread at a time uses the GPU's worker ----
 struct undo;
-struct lane *lane_open(void);
-void lane_close(struct lane *l);
-void lane_take(struct lane *l); // waits; outside of turn_work_begin and turn_work_end, where no memory is lacking
-void lane_give(struct lane *l);
-void lane_enter(struct lane *l, struct undo *u); // waits; within them
-void lane_leave(struct lane *l, const struct undo *u);
-bool lane_is_free(struct lane *l);
+struct worker_lock *worker_lock_open(void);
+void worker_lock_close(struct worker_lock *l);
+void worker_lock_enter(struct worker_lock *l, struct undo *u); // waits; between turn_work_begin and turn_work_end
+void worker_lock_leave(struct worker_lock *l, const struct undo *u);
+bool worker_lock_is_free(struct worker_lock *l);
 
 // ---- race_early.c: op-by-op on this machine's GPU during the search ----
 void race_early_drop(struct job *j, struct contest *c); // ends it if it is under way

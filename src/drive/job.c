@@ -193,7 +193,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
   struct graph *cast;
   enum dtype t;
   *j = (struct job){.mem = mem, .opts = opts, .program = program, .left = ""};
-  j->lane = lane_open();
+  j->worker_lock = worker_lock_open();
   TRY(watch_open(j, e));
   j->threads = threads_for(j, opts->threads > 0 ? opts->threads : pool_cores());
   j->search_threads = opts->search_threads > 0 ? threads_for(j, opts->search_threads) : j->threads;
@@ -383,8 +383,8 @@ void job_close(struct job *j)
   gpu_session_close(j->session);
   j->session = NULL;
   gpu_worker_close(j->worker);
-  lane_close(j->lane);
-  j->lane = NULL;
+  worker_lock_close(j->worker_lock);
+  j->worker_lock = NULL;
   j->worker = NULL;
   gpu_evaluator_close(j->evaluator);
   j->evaluator = NULL;

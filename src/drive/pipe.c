@@ -171,7 +171,7 @@ static int next_race(const struct job *j, const bool *done, int *left, double *s
   return *share = EVEN * even + (1 - EVEN) * own, best;
 }
 
-// ---- batches that are compiled while others are raced ----
+// ---- batches that are compiled during searches and races ----
 
 // Number of parts whose batches are compiled at the same time. A first batch has a few kernels, and each takes a core.
 static int most_begun(const struct job *j)
@@ -180,8 +180,8 @@ static int most_begun(const struct job *j)
   return MAX(1, j->threads / EACH);
 }
 
-// Begins batches of the next races, if fewer than `begun` parts have one. seen: parts without such a race; changed. until: value of now_seconds() when
-// these races begin; each: seconds of a race with a share of 1.
+// Begins batches of the next races until most_begun() parts have one. begun: number of parts that have one. seen: parts to leave out; changed. until:
+// value of now_seconds() when these races begin. each: seconds of a race with a share of 1.
 static int compile_next(struct job *j, int begun, bool *seen, double until, double each, struct err *e)
 {
   double share;
@@ -192,8 +192,8 @@ static int compile_next(struct job *j, int begun, bool *seen, double until, doub
   return OK;
 }
 
-// During the openings, for parts that have a measurement.
-static int compile_for_races(struct job *j, struct contest *const *begun, int n, struct err *e)
+// Begins batches of parts that have a measurement while other parts are opened. begun: the n parts whose first batches are being compiled.
+static int compile_during_openings(struct job *j, struct contest *const *begun, int n, struct err *e)
 {
   bool *seen = NEWS(j->mem, bool, j->split.n);
   const double from = clock_first(j), each = isfinite(from) ? fmax(0, clock_end(j) - from) : 0;
@@ -236,15 +236,15 @@ static int open_each(struct job *j, int from, struct err *e)
       race_early_drop(j, c);
     if (c->entrants) begun[n++] = c;
     TRY(race_begun(j, begun, &n, most_begun(j), e));
-    if (!job_stopping(j)) TRY(or_late(j, compile_for_races(j, begun, n, e), e));
+    if (!job_stopping(j)) TRY(or_late(j, compile_during_openings(j, begun, n, e), e));
   }
   TRY(race_begun(j, begun, &n, 0, e));
-  for (int i = 0; i < j->split.n; i++) race_early_drop(j, &j->contests[i]); // of parts that the end of the time left
+  for (int i = 0; i < j->split.n; i++) race_early_drop(j, &j->contests[i]); // parts that were not opened in time
   return OK;
 }
 
-// While a part with this share is raced.
-static int compile_beside(struct job *j, const bool *done, int part, double share, struct err *e)
+// Begins batches of the next races while a part is raced. share: of that part.
+static int compile_during_race(struct job *j, const bool *done, int part, double share, struct err *e)
 {
   bool *seen = arena_copy(j->mem, done, sizeof *done * (size_t)j->split.n);
   const double left = clock_left(j);
@@ -266,7 +266,7 @@ static int race_parts(struct job *j, int to, struct err *e)
     if (job_stopping(j) && !c->entrants) continue;
     c->deal = share * left;
     clock_part(j, share * RACE * left / (RACE * left + WHOLE), 0);
-    if (share > 0 && !clock_hurries(j)) TRY(or_late(j, compile_beside(j, done, i, share, e), e));
+    if (share > 0 && !clock_hurries(j)) TRY(or_late(j, compile_during_race(j, done, i, share, e), e));
     TRY(or_late(j, walk_part(j, i, PASS_RACE, to, e), e));
   }
   return OK;

@@ -17,7 +17,7 @@ struct race_early {
   pthread_t thread;
   struct guard *guard; // guard of the waiting thread
   struct trace_place place;
-  struct lane *lane;
+  struct worker_lock *lock;
   bool running, good; // good: no allocation failed
   int ended;          // atomic
   struct shortage lack;
@@ -33,13 +33,14 @@ static void race(void *arg)
 static void *work(void *arg)
 {
   struct race_early *x = arg;
+  struct undo undo;
   struct span s;
   trace_share(&s, &x->place);
-  lane_take(x->lane);
   turn_work_begin();
+  worker_lock_enter(x->lock, &undo);
   x->good = guard_run(x->guard, race, x, &x->lack);
+  worker_lock_leave(x->lock, &undo);
   turn_work_end();
-  lane_give(x->lane);
   __atomic_store_n(&x->ended, 1, __ATOMIC_RELEASE);
   return trace_share_end(&s), NULL;
 }
@@ -83,13 +84,13 @@ int race_early_begin(struct job *j, struct contest *c, struct err *e)
   o.quick = true, o.finalists = 1, o.compile_until = isfinite(until) ? until : 0;
   if (gpu_batch_start(s, &o, 1, &d, &b, e) != OK) return gpu_batch_drop(b), gpu_session_close(s), (int)e->status;
   struct race_early *x = c->early = mem_handle(sizeof *x, &kind); // made after both, as it is closed before them
-  *x = (struct race_early){.session = s, .batch = b, .guard = guard_here(), .place = trace_here(), .lane = j->lane, .good = true};
+  *x = (struct race_early){.session = s, .batch = b, .guard = guard_here(), .place = trace_here(), .lock = j->worker_lock, .good = true};
   x->running = pool_thread(&x->thread, work, x) == 0;
   if (x->running) return OK;
   struct undo undo;
-  lane_enter(j->lane, &undo);
+  worker_lock_enter(j->worker_lock, &undo);
   race(x);
-  return lane_leave(j->lane, &undo), OK;
+  return worker_lock_leave(j->worker_lock, &undo), OK;
 }
 
 bool race_early_ended(const struct contest *c) { return !c->early || !c->early->running || __atomic_load_n(&c->early->ended, __ATOMIC_ACQUIRE); }
@@ -119,8 +120,8 @@ void race_early_drop(struct job *j, struct contest *c)
   struct undo undo;
   if (!x) return;
   wait_for(x);
-  lane_enter(j->lane, &undo);
+  worker_lock_enter(j->worker_lock, &undo);
   gpu_batch_drop(x->batch), gpu_session_close(x->session);
-  lane_leave(j->lane, &undo);
+  worker_lock_leave(j->worker_lock, &undo);
   c->early = NULL, discard(x);
 }

@@ -331,7 +331,7 @@ int race_gpu_begin(struct job *j, struct contest *c, int part, struct err *e)
 bool race_gpu_ready(const struct contest *c)
 {
   const struct entrants *f = c->entrants;
-  return race_early_ended(c) && (!f->ahead.n || gpu_batch_ready(f->ahead.b)) && lane_is_free(f->j->lane);
+  return race_early_ended(c) && (!f->ahead.n || gpu_batch_ready(f->ahead.b)) && worker_lock_is_free(f->j->worker_lock);
 }
 
 int race_gpu_ahead(struct contest *c, double until, struct err *e)
@@ -347,9 +347,9 @@ int race_gpu_first(struct contest *c, struct err *e)
   struct entrants *f = c->entrants;
   struct undo undo;
   TRY(end_early(f, e));
-  lane_enter(f->j->lane, &undo);
+  worker_lock_enter(f->j->worker_lock, &undo);
   climb_starters(f, e);
-  lane_leave(f->j->lane, &undo);
+  worker_lock_leave(f->j->worker_lock, &undo);
   if (e->status == OK) f->opening = false, take_left(f);
   return (int)e->status;
 }
@@ -357,11 +357,11 @@ int race_gpu_first(struct contest *c, struct err *e)
 void race_gpu_drop(struct job *j, struct contest *c)
 {
   struct undo undo;
-  lane_enter(j->lane, &undo);
+  worker_lock_enter(j->worker_lock, &undo);
   proof_drop(c);
   if (c->entrants) entrants_close(c->entrants);
   gpu_session_close(c->session);
-  lane_leave(j->lane, &undo);
+  worker_lock_leave(j->worker_lock, &undo);
   c->entrants = NULL, c->session = NULL;
 }
 

@@ -252,17 +252,17 @@ static int warm_up(struct stage *s, const struct timing_job *t, struct err *e)
   return OK;
 }
 
-// Each replay starts with another candidate.
-static int replay_all(struct stage *s, const struct timing_job *t, double *seconds, struct err *e)
+int stage_replay(struct stage *s, int n, struct gpu_graph *const *graph, const int *launches, int replays, bool flush, double *seconds, struct err *e)
 {
   struct gpu_graph *turn[MOST_TIMED];
   double got[MOST_TIMED];
-  for (int r = 0; r < t->replays; r++) {
-    for (int i = 0; i < t->n; i++) turn[i] = t->graph[(i + r) % t->n];
-    if (gpu_times(s->g, t->n, turn, s->flush, t->flush ? (size_t)s->flush_bytes : 0, got, e)) return e->status;
-    for (int i = 0; i < t->n; i++) {
-      int k = (i + r) % t->n;
-      seconds[k * t->replays + r] = got[i] / t->launches[k];
+  CHECK(n <= MOST_TIMED);
+  for (int r = 0; r < replays; r++) {
+    for (int i = 0; i < n; i++) turn[i] = graph[(i + r) % n];
+    if (gpu_times(s->g, n, turn, s->flush, flush ? (size_t)s->flush_bytes : 0, got, e)) return e->status;
+    for (int i = 0; i < n; i++) {
+      int k = (i + r) % n;
+      seconds[k * replays + r] = got[i] / launches[k];
     }
   }
   return OK;
@@ -275,7 +275,7 @@ int stage_time(struct stage *s, struct wire *in, struct wire *out, struct err *e
   double *seconds = MEM_NEWS(double, t.n *t.replays + 1);
   for (int i = 0; i < t.n && status == OK; i++) status = stage_record(s, t.l[i], 0, t.l[i]->code.nlaunch, t.launches[i], t.hot, &t.graph[i], e);
   if (status == OK) status = warm_up(s, &t, e);
-  if (status == OK) status = replay_all(s, &t, seconds, e);
+  if (status == OK) status = stage_replay(s, t.n, t.graph, t.launches, t.replays, t.flush, seconds, e);
   for (int i = 0; i < t.n; i++) gpu_graph_close(t.graph[i]);
   for (int i = 0; i < t.n * t.replays && status == OK; i++) wire_put_real(out, seconds[i]);
   mem_free(seconds);

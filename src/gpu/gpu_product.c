@@ -39,36 +39,23 @@ static int time_roughly(struct stage *s, struct loaded *l, int launch, double *s
   return status;
 }
 
-// The replays of all graphs alternate, so that a change of the clock rate changes all their times.
-static int time_alternately(struct stage *s, int n, struct gpu_graph *const *graph, bool flush, double (*samples)[REPLAYS], struct err *e)
-{
-  struct gpu_graph *turn[PRODUCT_PROPOSED];
-  double got[PRODUCT_PROPOSED];
-  for (int r = 0; r < REPLAYS; r++) {
-    for (int i = 0; i < n; i++) turn[i] = graph[(i + r) % n];
-    if (gpu_times(s->g, n, turn, s->flush, flush ? (size_t)s->flush_bytes : 0, got, e)) return e->status;
-    for (int i = 0; i < n; i++) samples[(i + r) % n][r] = got[i];
-  }
-  return OK;
-}
-
-// The best of n algorithms `who`, one of which takes `each` seconds. They differ by a few percent, as do single runs of a few launches.
+// The fastest of n algorithms `who`, one of which takes `each` seconds. Algorithms differ by a few percent, and so do two short replays of one.
 static int time_exactly(struct stage *s, struct loaded *l, int launch, const struct blas_algorithm *a, double each, int n, const int *who, int *best,
                         struct err *e)
 {
   struct gpu_graph *graph[PRODUCT_PROPOSED] = {0};
-  double samples[PRODUCT_PROPOSED][REPLAYS], least = INFINITY;
+  double samples[PRODUCT_PROPOSED * REPLAYS], least = INFINITY;
+  int launches[PRODUCT_PROPOSED], status = OK;
   bool flush;
   const int times = rank_launches(each, REPLAY, s->nsets, &flush);
-  int status = OK;
   for (int i = 0; i < n && status == OK; i++) {
-    l->how[launch] = a[who[i]];
-    status = stage_record(s, l, launch, launch + 1, times, false, &graph[i], e);
+    l->how[launch] = a[who[i]], launches[i] = times;
+    status = stage_record(s, l, launch, launch + 1, launches[i], false, &graph[i], e);
   }
-  if (status == OK) status = time_alternately(s, n, graph, flush, samples, e);
+  if (status == OK) status = stage_replay(s, n, graph, launches, REPLAYS, flush, samples, e);
   for (int i = 0; i < n && status == OK; i++) {
     struct gpu_time t;
-    rank_time(samples[i], REPLAYS, times, &t);
+    rank_time(samples + i * REPLAYS, REPLAYS, times, &t);
     if (t.median < least) least = t.median, *best = who[i];
   }
   for (int i = 0; i < n; i++) gpu_graph_close(graph[i]);

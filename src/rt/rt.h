@@ -77,7 +77,7 @@ struct disturbed { // what disturbed a measurement, and how much: a share of the
 };
 struct timing {
   double median, least, most, p25, p75; // seconds a call
-  double quiet;                         // of a call that nothing disturbed: that of the eighth part, at least the third least
+  double quiet;                         // of a call that nothing disturbed: the first octile, at least the third least
   int runs;
   struct disturbed disturbed; // it stayed so, however often it was repeated
 };

@@ -1,13 +1,14 @@
 // Statistics of call times. Other activity on the machine only slows calls down, possibly most of them; the median then measures how busy the machine
-// was. Therefore a low time is compared: that of the eighth part of the calls, and not of the two least, which may be too short by chance. Threads
-// of a call start at once only if they happen to be awake: a kernel of two threads took 25 us in its best calls and 138 in most.
+// was. Therefore a low quantile is compared, the first octile. The two least times are never compared, as a clock or a cache may have made them too
+// short. An extreme quantile is wrong for kernels of several threads, which start together only if all are awake: one kernel took 25 us in its
+// fastest calls, and 138 in most.
 #include "base/memory.h"
 #include "rt/rt.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { FLATTERED = 2, LOW = 8 };
+enum { FLATTERED = 2, OCTILE = 8 };
 static const double ALIKE = 1.02; // largest ratio between undisturbed calls
 
 static int ascending(const void *a, const void *b)
@@ -16,7 +17,7 @@ static int ascending(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-static int low_of(int n) { return MIN(MAX(FLATTERED, n / LOW), n - 1); }
+static int low_of(int n) { return MIN(MAX(FLATTERED, n / OCTILE), n - 1); }
 
 struct timing timing_of(double *t, int n)
 {

@@ -28,7 +28,7 @@ struct gpu_batch {
   int n;
   struct gpu_session of;
   bool quick, waits; // waits: nobody has waited for its machine code
-  bool alone;        // op-by-op alone, while the part is searched
+  bool alone;        // the batch is the race of op-by-op during a search
   stop_flag stop;
   const struct device_program *const *programs;
 };
@@ -40,7 +40,7 @@ static struct {
   pretended_clock *clock;
   int races, programs, wrong, open;            // open: batches and sessions that were not given back
   int sessions, compiling, beside;             // batches that nobody has waited for; sessions that were opened beside one
-  int candidates, most;                        // such batches that are not op-by-op alone; the most at a time
+  int candidates, most;                        // batches of candidates that nobody has waited for; the most at a time
   double least, last;                          // of all that were right; of the first program of the last race
   int spoil;                                   // of so many one is wrong
   bool (*bad)(const struct device_program *d); // these are not fine, with this verdict; NULL: all are

@@ -13,8 +13,8 @@ struct pretend {
   double plain_off;  // what a plain kernel adds to the first element of its result
   char trouble[400]; // what the interpreter found
   double product[4]; // ns of the library's algorithms, by their first word
-  int products;      // that ran
-  int cold;          // so many of them take 10% longer
+  int products;      // number of products that ran
+  int cold;          // the first `cold` products take 10% longer
 };
 extern struct pretend pretend;
 struct gpu *pretend_gpu(void); // to be closed by gpu_close

@@ -112,7 +112,7 @@ static void programs_are_right(void **state)
   for (size_t i = 0; i < COUNT(programs); i++) one_program(programs[i].name, programs[i].text, programs[i].launches);
 }
 
-// While clock rates rise, the first algorithm seems slower than the others.
+// The first runs are slower, as clock rates rise. The choice does not depend on the order of the runs.
 static void the_fastest_algorithm_is_chosen(void **state)
 {
   (void)state;
@@ -126,7 +126,7 @@ static void the_fastest_algorithm_is_chosen(void **state)
     int id;
     pretend_products(s);
     for (int i = 0; i < 3; i++) pretend.product[word[i]] = i == best ? 20000 : 20600;
-    pretend.cold = 13; // those of the first algorithm, if each is timed alone
+    pretend.cold = 13; // all runs of the first algorithm, if one algorithm is timed after the other
     if (gpu_worker_open(&o, &f.w, &f.e) || gpu_worker_problem(f.w, f.problem.b, 2, &f.e)) fail_msg("%s", f.e.text);
     if (gpu_worker_load(f.w, &f.code, &id, &f.e)) fail_msg("%s", f.e.text);
     assert_int_equal(gpu_worker_algorithms(f.w, id)[0], best);
