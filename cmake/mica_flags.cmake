@@ -29,6 +29,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(src/target/rates_avx2.c PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
   set_source_files_properties(src/target/rates_avx512.c PROPERTIES COMPILE_OPTIONS "-mavx512f;-mavx2;-mfma;-mf16c")
   set_source_files_properties(src/target/rates_bf16.c PROPERTIES COMPILE_OPTIONS "-mavx512bf16;-mavx512f;-mavx2;-mfma;-mf16c")
+  set_source_files_properties(src/target/rates_amx.c PROPERTIES COMPILE_OPTIONS "-mamx-tile;-mamx-bf16;-mavx512bf16;-mavx512f;-mavx2;-mfma;-mf16c")
 endif()
 
 if(MICA_SANITIZE)

@@ -19,7 +19,7 @@
 //   gen_hidden.c  iterations that a condition on indices masks
 //   tile.c     places of tensors, tiles, copies
 //   gen_group.c  operators as loop nests;  fusion.c thread graphs;  accum.c accumulators
-//   matmul.c   products of tiles
+//   matmul.c   products of tiles;  packed.c: frozen operands of theirs, packed
 //   gen_library.c  kernel-level operators
 #ifndef MICA_GEN_EMIT_H
 #define MICA_GEN_EMIT_H
@@ -74,6 +74,36 @@ struct gen_space {
 int space_add(struct gen_space *s, int64_t bytes, int first);
 void space_touch(struct gen_space *s, int buf, int time); // buf -1: nothing
 void space_place(struct gen_space *s);
+
+// ---- frozen second operands of products, packed --------------------------------------------------------------------
+
+// Orders, by the functions that pack an operand and multiply it: m_pack_blocks and m_gemm_blocks; m_pack_words, and m_gemm_words or m_gemm_pairs.
+enum pack_order { PACK_NONE, PACK_F32, PACK_WORDS };
+struct cut_axis { // of a grid or a loop, that divides a tensor
+  char letter;    // 'x': grid, 'l': loop
+  int index;
+  int64_t parts, step; // number of tiles; elements from one to the next
+};
+struct packed_operand {
+  int input; // of the kernel
+  enum pack_order order;
+  int64_t rows, cols, row, col; // extents of a tile; strides in elements
+  int naxes;
+  struct cut_axis axes[MAX_GRID + MAX_LOOPS]; // tiles are packed one after the other, along the last axis first
+};
+struct packing {      // of a kernel
+  const bool *frozen; // by input
+  bool pairs;         // products of words of two bf16 numbers are faster than those of f32
+  int n, cap;
+  struct packed_operand *operands; // what the body reads, each from its parameter `packed0`, `packed1`, ...
+};
+// Whether the order suits the operand: not for few rows that read it where it is.
+enum pack_order pack_order(const struct packing *p, const struct view *second, int64_t rows);
+int pack_add(struct arena *mem, struct packing *p, const struct packed_operand *x);         // the index of its parameter
+int64_t pack_bytes(const struct packed_operand *x);                                         // of all tiles
+const char *pack_tile(struct arena *mem, const struct packed_operand *x, const char *base); // address of the tile of these axes
+// The statement by which thread i packs its share of all tiles of the tensor `from`, at the address `to`.
+const char *pack_text(struct arena *mem, const struct packed_operand *x, const struct view *from);
 
 // ---- nest.c ------------------------------------------------------------------------------------------------
 
@@ -138,6 +168,20 @@ void nest_print(struct str *s, int depth, struct nest *f, int threads);
 // A statement of a block. threads > 0: they may share its rows if these are few and long.
 void nest_print_shared(struct str *s, int depth, struct nest *f, int threads);
 
+// A kernel while it is printed: a function whose parameters are the node's tensors and temporary buffers.
+struct kernel {
+  struct arena *mem;
+  const struct graph *g;
+  const struct node *n;
+  struct place *in; // constants, or views of parameters
+  struct view *out;
+  struct gen_space *space; // the workspace
+  int temps[4], ntemps;    // buffers of the workspace that only this kernel uses: parameters w0, w1, ...
+  int now, threads;
+  int64_t scratch; // bytes for each thread, if it is a BLOCK
+  struct packing packing;
+  bool blas;
+};
 // ---- gen_stages.c ----------------------------------------------------------------------------------------------
 
 struct place {
@@ -155,6 +199,7 @@ struct block {
   const struct graph *g;
   const struct place *from; // sources of the iterators, in order: device memory or constants
   const struct view *to;    // targets of the savers, in order
+  struct packing *packing;  // of the kernel
   struct place *place;      // of every tensor
   struct place *operand;    // copies of a tensor for matmul: dense, converted, transposed or packed
   int *loads;               // nests that read each tensor so far
@@ -174,8 +219,7 @@ struct block {
 };
 
 // Prints the statements of one block; x0, x1, x2 are the grid indices, l0 .. l3 become the loop's.
-int block_print(struct arena *mem, const struct graph *above, const struct node *kernel, const struct place *from, const struct view *to, int depth,
-                int threads, struct str *s, int64_t *scratch, struct err *e);
+int block_print(struct kernel *k, int depth, int threads, struct str *s, struct err *e);
 
 // ---- gen_hidden.c ----
 int hidden_condition(const struct graph *g);                 // the condition that may mask whole iterations, which then change nothing; -1: none
@@ -192,9 +236,10 @@ struct view tile_like(struct block *b, const char *name, const struct view *v,
 void tile_use(struct block *b, const struct view *v, enum stage st);                            // extends the lifetime of its memory to now
 void tile_copy(struct block *b, const struct view *from, const struct view *to, enum stage st); // converts, transposes
 void tile_fill(struct block *b, const struct view *v, double c, enum stage st);
-struct view tile_iterator(struct block *b, int node);                      // the part of a device tensor that this iteration reads
-struct view tile_saved(struct block *b, int node);                         // the part of a device tensor that a saver writes
-int tile_load(struct block *b, struct nest *f, int tensor, enum stage st); // loads its value in a nest
+struct view tile_iterator(struct block *b, int node);                                       // the part of a device tensor that this iteration reads
+int tile_axes(const struct block *b, int node, struct cut_axis axes[MAX_GRID + MAX_LOOPS]); // the axes that divide this tensor of an iterator
+struct view tile_saved(const struct block *b, int node);                                    // the part of a device tensor that a saver writes
+int tile_load(struct block *b, struct nest *f, int tensor, enum stage st);                  // loads its value in a nest
 void tile_print(struct block *b, struct nest *f, enum stage st);
 void block_comment(struct block *b, int node, enum stage st); // the node's text
 
@@ -230,21 +275,6 @@ int scan_node(struct block *b, int node, const struct scan *scan);
 
 // ---- gen_library.c -----------------------------------------------------------------------------------------------
 
-// A kernel while it is printed: a function whose parameters are the node's tensors and temporary buffers.
-struct kernel {
-  struct arena *mem;
-  const struct graph *g;
-  const struct node *n;
-  struct place *in; // constants, or views of parameters
-  struct view *out;
-  struct gen_space *space; // the workspace
-  int temps[4], ntemps;    // buffers of the workspace that only this kernel uses: parameters w0, w1, ...
-  int now, threads;
-  int64_t scratch; // bytes for each thread, if it is a BLOCK
-  bool may_pack;   // the second operand is frozen
-  bool packed;     // the body reads the second operand packed, from the parameter `packed`
-  bool blas;
-};
 int library_print(struct kernel *k, struct str *s, struct err *e); // the body of any node but BLOCK
 void library_copy(struct kernel *k, struct str *s, const struct view *from, const struct view *to);
 int at_print(struct kernel *k, struct str *s, struct err *e);     // gen_at.c: RULE_AT

@@ -146,7 +146,7 @@ static void parameters(struct gen *c, const struct kernel *k, const char *const 
 {
   const char *sep = "", *restricted = node_has(k->n, WRITES_SLICES) ? "" : "restrict "; // an update may alias its operand
   for (int i = 0; i < k->n->nin; i++) {
-    if (k->in[i].kind == PLACE_CONST || (k->packed && i == 1)) continue;
+    if (k->in[i].kind == PLACE_CONST || (k->packing.n && k->n->op != OP_BLOCK && i == 1)) continue;
     str_add(params, "%sconst %s *%sa%d", sep, c_type(k->in[i].v.dtype), restricted, i);
     str_add(args, "%s%s", sep, address_of(c, k->n->in[i])), sep = ", ";
   }
@@ -155,10 +155,12 @@ static void parameters(struct gen *c, const struct kernel *k, const char *const 
     str_add(args, "%s%s", sep, out[i]), sep = ", ";
   }
   for (int i = 0; i < k->ntemps; i++) str_add(params, ", float *restrict w%d", i), str_add(args, ", b%d", k->temps[i]);
-  if (k->packed) {
-    const struct place second = place_of(c, k->n->in[1], address_of(c, k->n->in[1])); // in the entry function
-    const int64_t offset = frozen_pack(c, &second.v);
-    str_add(params, ", const float *restrict packed"), str_add(args, ", (const float *)(const void *)(kept + %lld)", (long long)offset);
+  for (int i = 0; i < k->packing.n; i++) {
+    const struct packed_operand *x = &k->packing.operands[i];
+    const int t = k->n->in[x->input];
+    const struct place whole = place_of(c, t, address_of(c, t)); // in the entry function
+    const int64_t offset = frozen_pack(c, x, &whole.v);
+    str_add(params, ", const float *restrict packed%d", i), str_add(args, ", (const float *)(const void *)(kept + %lld)", (long long)offset);
   }
   if (k->scratch) str_add(params, ", float *memory"), str_add(args, ", scratch");
 }
@@ -187,7 +189,9 @@ static int emit_kernel(struct gen *c, int i, const char *const *out)
   struct str body = {0}, params = {0}, args = {0};
   k.in = NEWS(c->mem, struct place, n->nin + 1), k.out = NEWS(c->mem, struct view, n->nout + 1);
   const bool once = n->nout && c->home[n->out].frozen;
-  k.may_pack = !once && n->nin == 2 && c->home[n->in[1]].frozen;
+  bool *frozen = NEWS(c->mem, bool, n->nin + 1);
+  for (int j = 0; j < n->nin; j++) frozen[j] = !once && c->home[n->in[j]].frozen;
+  k.packing = (struct packing){.frozen = frozen, .pairs = c->t->pair_flops > c->t->flops};
   for (int j = 0; j < n->nin; j++) k.in[j] = place_of(c, n->in[j], arena_printf(c->mem, "a%d", j));
   for (int j = 0; j < n->nout; j++) k.out[j] = place_of(c, n->out + j, arena_printf(c->mem, "r%d", j)).v;
   if (n->op == OP_BLOCK) leave_caches(c, &k);

@@ -13,7 +13,7 @@ struct home {         // memory of a kernel tensor
   int64_t kept; // offset in the frozen memory, if a kernel computes it
 };
 struct pack {       // a second operand of products
-  const char *from; // its extents, address and strides, as m_pack_blocks takes them
+  const char *text; // the statement that packs it
   int64_t offset;   // in the frozen memory
 };
 
@@ -50,9 +50,10 @@ const char *address_of(const struct gen *c, int t);                 // text of i
 void entry_body(struct gen *c, struct str *s, const struct str *calls);
 
 // ---- gen_frozen.c ----
-void frozen_find(struct gen *c);                               // sets home.frozen
-void frozen_place(struct gen *c, int t);                       // the result of a kernel
-int64_t frozen_pack(struct gen *c, const struct view *second); // the offset of a second operand, packed
+void frozen_find(struct gen *c);         // sets home.frozen
+void frozen_place(struct gen *c, int t); // the result of a kernel
+// The offset of what the operand of a kernel is packed to. from: the tensor, in the entry function.
+int64_t frozen_pack(struct gen *c, const struct packed_operand *x, const struct view *from);
 
 // ---- gen_ranks.c ----
 int emit_meeting(struct gen *c, int i, const char *out);

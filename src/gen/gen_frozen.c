@@ -36,18 +36,17 @@ void frozen_place(struct gen *c, int t)
   c->nfrozen++;
 }
 
-int64_t frozen_pack(struct gen *c, const struct view *second)
+int64_t frozen_pack(struct gen *c, const struct packed_operand *x, const struct view *from)
 {
-  const int n = second->shape.n;
-  const int64_t rows = second->shape.d[n - 2], cols = second->shape.d[n - 1];
-  const char *from = arena_printf(c->mem, "%lld, %lld, %s, %lld, %lld", (long long)rows, (long long)cols, second->ptr,
-                                  (long long)second->stride[n - 2], (long long)second->stride[n - 1]);
+  const char *text = pack_text(c->mem, x, from);
   for (int i = 0; i < c->npacks; i++)
-    if (!strcmp(c->packs[i].from, from)) return c->packs[i].offset;
-  const int64_t offset = take(c, 4 * rows * ((cols + 15) / 16 * 16));
-  PUSH(c->mem, c->packs, c->npacks, c->packs_cap) = (struct pack){from, offset};
+    if (!strcmp(c->packs[i].text, text)) return c->packs[i].offset;
+  const int64_t offset = take(c, pack_bytes(x));
+  PUSH(c->mem, c->packs, c->npacks, c->packs_cap) = (struct pack){text, offset};
   line(&c->freezing, 0, "#pragma omp parallel for num_threads(MICA_THREADS) schedule(static)");
-  line(&c->freezing, 1, "for (int i = 0; i < MICA_THREADS; i++) m_pack_blocks(%s, (float *)(void *)(kept + %lld), i, MICA_THREADS);", from,
-       (long long)offset);
+  line(&c->freezing, 1, "for (int i = 0; i < MICA_THREADS; i++) {");
+  line(&c->freezing, 2, "float *const to = (float *)(void *)(kept + %lld);", (long long)offset);
+  line(&c->freezing, 2, "%s", text);
+  line(&c->freezing, 1, "}");
   return offset;
 }

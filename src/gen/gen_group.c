@@ -27,6 +27,21 @@ static bool reads(const struct node *n, int tensor)
   return false;
 }
 
+// Whether node i, which reads the value, stores it: a saver, or a reshape that only a saver reads. *to: its target, in the shape of the value.
+static bool stores(const struct block *b, int i, const struct shape *value, int *saver, struct view *to)
+{
+  const struct node *n = &b->g->nodes[i];
+  *saver = i;
+  for (int k = 0, readers = 0; n->op == OP_RESHAPE && k < b->g->nnodes; k++) {
+    if (!reads(&b->g->nodes[k], n->out)) continue;
+    if (readers++ || b->g->nodes[k].op != OP_SAVE) return false;
+    *saver = k;
+  }
+  if (b->g->nodes[*saver].op != OP_SAVE) return false;
+  const struct view whole = tile_saved(b, *saver);
+  return n->op == OP_SAVE ? *to = whole, true : view_reshaped(&whole, value, to);
+}
+
 void group_sinks(struct block *b, struct nest *f, int tensor, int value, const struct folded *how, enum stage st)
 {
   bool others = false;
@@ -34,11 +49,12 @@ void group_sinks(struct block *b, struct nest *f, int tensor, int value, const s
     const struct node *n = &b->g->nodes[i];
     if (b->done[i] || !reads(n, tensor)) continue;
     struct view to;
-    bool saves = n->op == OP_SAVE && (how->fold == FOLD_NONE || b->to[b->order[i]].dtype == F32);
+    int saver;
+    const bool saves = stores(b, i, &b->g->tensors[tensor].shape, &saver, &to) && (how->fold == FOLD_NONE || to.dtype == F32);
     if (saves) {
-      to = tile_saved(b, i);
-      block_comment(b, i, st);
+      block_comment(b, saver, st);
       emit_sink(f, value, &to, how);
+      b->done[saver] = true;
     } else if (accum_takes(b, f, i, tensor, how)) {
       block_comment(b, i, st);
       accum_sink(b, f, i, value, how);

@@ -116,11 +116,12 @@ static void print_split(struct kernel *k, struct str *s)
 
 // ---- products: one call of OpenBLAS for each matrix of a batch, divided over threads; a matrix that few rows read is streamed ----
 
-static struct view temporary(struct kernel *k, const struct shape *shape)
+static struct view temporary(struct kernel *k, enum dtype dtype, const struct shape *shape)
 {
-  int buf = space_add(k->space, 4 * shape_size(shape), k->now);
+  int buf = space_add(k->space, dtype_bytes(dtype) * shape_size(shape), k->now);
   k->temps[k->ntemps] = buf;
-  return view_dense(arena_printf(k->mem, "w%d", k->ntemps++), buf, F32, shape);
+  const char *name = arena_printf(k->mem, "w%d", k->ntemps++);
+  return view_dense(dtype == F32 ? name : arena_printf(k->mem, "((%s *)(void *)%s)", c_type(dtype), name), buf, dtype, shape);
 }
 
 // Copies the operand unless it is fp32 with one of the last two dimensions contiguous, as BLAS requires.
@@ -130,7 +131,7 @@ static struct view readable(struct kernel *k, struct str *s, int i)
   int n = v.shape.n;
   bool plain = v.stride[n - 1] == 1 || v.stride[n - 2] == 1;
   if (v.dtype == F32 && plain) return v;
-  struct view t = temporary(k, &v.shape);
+  struct view t = temporary(k, F32, &v.shape);
   library_copy(k, s, &v, &t);
   return t;
 }
@@ -182,27 +183,84 @@ static void print_streamed(struct str *s, const struct library_side *x, const st
        STRIP, (long long)n, STRIP, (long long)k, x->at, (long long)x->ld, y->at, (long long)y->ld, z->at, (long long)z->ld);
 }
 
-// Whether the product reads its second operand packed: one matrix of fp32 that several rows read, or that is stored transposed.
-static bool packs(const struct kernel *k, int64_t rows)
+// The order of the second operand of a library product, which several rows read. Rows of words have an even number of elements.
+static enum pack_order packs(const struct kernel *k, int64_t rows)
 {
   const struct view *b = &k->in[1].v;
-  return k->may_pack && k->in[1].kind == PLACE_VIEW && b->dtype == F32 && one_matrix(b) && (rows > STREAMED_ROWS || b->stride[b->shape.n - 1] != 1);
+  if (!k->packing.frozen[1] || k->in[1].kind != PLACE_VIEW) return PACK_NONE;
+  const enum pack_order order = pack_order(&k->packing, b, rows);
+  return order == PACK_WORDS && b->shape.d[b->shape.n - 2] % 2 ? PACK_F32 : order;
 }
 
-static void print_packed(struct kernel *k, struct str *s, const struct library_side *x, const struct library_side *z, int64_t m, int64_t n,
-                         int64_t depth)
+// The first operand in bf16, with rows of words.
+static struct view worded(struct kernel *k, struct str *s)
+{
+  const struct view v = k->in[0].v;
+  bool words = v.dtype == BF16 && v.stride[v.shape.n - 1] == 1;
+  for (int i = 0; i < v.shape.n - 1; i++) words &= v.shape.d[i] == 1 || v.stride[i] % 2 == 0;
+  if (words) return v;
+  const struct view t = temporary(k, BF16, &v.shape);
+  library_copy(k, s, &v, &t);
+  return t;
+}
+
+static void print_parts(struct str *s, const char *call)
 {
   line(s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) schedule(static)");
   line(s, 1, "for (int i = 0; i < MICA_THREADS; i++)");
-  line(s, 2, "m_gemm_blocks(%lld, %lld, %lld, %s, %lld, %d, packed, %s, %lld, i, MICA_THREADS);", (long long)m, (long long)n, (long long)depth, x->at,
-       (long long)x->ld, x->turned, z->at, (long long)z->ld);
-  k->packed = true;
+  line(s, 2, "%s, i, MICA_THREADS);", call);
+}
+
+struct product_size {
+  int64_t m, n, k;
+};
+
+static void print_packed(struct kernel *k, struct str *s, const struct library_side *x, const struct library_side *z, struct product_size p)
+{
+  print_parts(s, arena_printf(k->mem, "m_gemm_blocks(%lld, %lld, %lld, %s, %lld, %d, packed0, %s, %lld, 0", (long long)p.m, (long long)p.n,
+                              (long long)p.k, x->at, (long long)x->ld, x->turned, z->at, (long long)z->ld));
+}
+
+static void print_words(struct kernel *k, struct str *s, const struct library_side *x, const struct view *out, struct product_size p)
+{
+  print_parts(s, arena_printf(k->mem, "m_gemm_words_%s(%lld, %lld, %lld, %s, %lld, packed0, %s, %lld", dtype_name(out->dtype), (long long)p.m,
+                              (long long)p.n, (long long)p.k, x->at, (long long)x->ld, out->ptr, (long long)MAX(out->stride[out->shape.n - 2], p.n)));
+}
+
+// A product with a packed second operand, if the rows of all matrices of the first and of the result are those of one matrix each.
+static bool print_frozen(struct kernel *k, struct str *s)
+{
+  const struct view c = *k->out;
+  const int n = c.shape.n;
+  const struct product_size one = {c.shape.d[n - 2], c.shape.d[n - 1], k->in[0].v.shape.d[k->in[0].v.shape.n - 1]};
+  const struct product_size all = {shape_size(&c.shape) / one.n, one.n, one.k};
+  const enum pack_order order = packs(k, all.m);
+  if (!order || k->in[0].kind != PLACE_VIEW) return false;
+  if (all.m != one.m && !(view_is_dense(&k->in[0].v) && k->in[0].v.shape.n == n)) return false;
+  const struct view a = order == PACK_WORDS ? worded(k, s) : readable(k, s, 0);
+  const bool direct = c.dtype == F32 || (order == PACK_WORDS && (c.dtype == BF16 || c.dtype == F16));
+  const struct view out = direct ? c : temporary(k, F32, &c.shape);
+  struct shape lead = out.shape;
+  for (int i = 0; i < n - 2; i++) lead.d[i] = 1;
+  struct library_side x = side_of(k, &a, &lead), z = side_of(k, &out, &lead);
+  if (all.m != one.m) x.at = a.ptr, z.at = out.ptr;
+  if (order == PACK_WORDS)
+    print_words(k, s, &x, &out, all);
+  else
+    print_packed(k, s, &x, &z, all);
+  if (!direct) library_copy(k, s, &out, &c);
+  const struct view *b = &k->in[1].v;
+  const int last = b->shape.n - 1;
+  pack_add(k->mem, &k->packing,
+           &(struct packed_operand){1, order, b->shape.d[last - 1], b->shape.d[last], b->stride[last - 1], b->stride[last], 0, {{0}}});
+  return true;
 }
 
 static void print_matmul(struct kernel *k, struct str *s)
 {
+  if (print_frozen(k, s)) return;
   struct view a = readable(k, s, 0), b = readable(k, s, 1), c = *k->out;
-  struct view out = c.dtype == F32 ? c : temporary(k, &c.shape);
+  struct view out = c.dtype == F32 ? c : temporary(k, F32, &c.shape);
   int n = out.shape.n, depth = 1, loops = 0;
   int64_t m = out.shape.d[n - 2], batch = shape_size(&out.shape) / m / out.shape.d[n - 1];
   bool stacks = one_matrix(&b) && view_is_dense(&a) && a.shape.n == n; // all of a is the rows of one product
@@ -210,11 +268,6 @@ static void print_matmul(struct kernel *k, struct str *s)
   for (int i = 0; i < n - 2; i++) loops += (lead.d[i] = stacks ? 1 : lead.d[i]) > 1;
   struct library_side x = side_of(k, &a, &lead), y = side_of(k, &b, &lead), z = side_of(k, &out, &lead);
   if (stacks) m *= batch, x.at = a.ptr, z.at = out.ptr;
-  if (!loops && packs(k, m)) {
-    print_packed(k, s, &x, &z, m, out.shape.d[n - 1], a.shape.d[a.shape.n - 1]);
-    if (c.dtype != F32) library_copy(k, s, &out, &c);
-    return;
-  }
   if (!loops && streams(&x, &y, m, out.shape.d[n - 1], a.shape.d[a.shape.n - 1])) {
     print_streamed(s, &x, &y, &z, m, out.shape.d[n - 1], a.shape.d[a.shape.n - 1]);
     if (c.dtype != F32) library_copy(k, s, &out, &c);
@@ -234,7 +287,7 @@ static void print_matmul(struct kernel *k, struct str *s)
 // A product with a triangle of ones: running sums along each row, or over rows.
 static void print_scan(struct kernel *k, struct str *s, const struct scan *scan)
 {
-  struct view x = readable(k, s, scan->x), c = *k->out, out = c.dtype == F32 ? c : temporary(k, &c.shape);
+  struct view x = readable(k, s, scan->x), c = *k->out, out = c.dtype == F32 ? c : temporary(k, F32, &c.shape);
   const int n = out.shape.n;
   line(s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) schedule(static)%s", n == 2 ? "" : arena_printf(k->mem, " collapse(%d)", n - 1));
   scan_print(k->mem, s, 1, &x, &out, scan->along);

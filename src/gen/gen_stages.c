@@ -147,11 +147,12 @@ static void assemble(struct block *b, struct str *s)
   str_raw(s, str_text(&b->text[BEHIND]), b->text[BEHIND].n);
 }
 
-int block_print(struct arena *mem, const struct graph *above, const struct node *kernel, const struct place *from, const struct view *to, int depth,
-                int threads, struct str *s, int64_t *scratch, struct err *e)
+int block_print(struct kernel *k, int depth, int threads, struct str *s, struct err *e)
 {
-  const struct graph *g = kernel->sub;
-  struct block b = {.mem = mem, .above = above, .kernel = kernel, .g = g, .from = from, .to = to, .depth = depth, .threads = threads};
+  struct arena *mem = k->mem;
+  const struct graph *g = k->n->sub;
+  struct block b = {.mem = mem, .above = k->g, .kernel = k->n, .g = g, .from = k->in, .to = k->out, .packing = &k->packing};
+  b.depth = depth, b.threads = threads;
   b.space.mem = mem, b.e = e;
   b.place = NEWS(mem, struct place, g->ntensors), b.operand = NEWS(mem, struct place, g->ntensors);
   b.loads = NEWS(mem, int, g->ntensors), b.done = NEWS(mem, bool, g->nnodes), b.root = NEWS(mem, bool, g->nnodes),
@@ -169,7 +170,7 @@ int block_print(struct arena *mem, const struct graph *above, const struct node 
     if (!status) hidden_print(&b, i, hidden);
   }
   if (!status) assemble(&b, s);
-  *scratch = b.space.total;
+  k->scratch = b.space.total;
   for (int i = 0; i < STAGES; i++) str_free(&b.text[i]);
   return status;
 }

@@ -61,7 +61,7 @@ int kernel_print(struct kernel *k, struct str *s, struct err *e)
   const bool shared = shares_rows(k), many = graph_blocks(g) > 1 && !shared;
   int depth = many ? 2 : 1, loops = 0;
   for (int i = 0; i < g->ngrid; i++) loops += g->grid[i] > 1;
-  int status = block_print(k->mem, k->g, k->n, k->in, k->out, depth + loops, shared ? k->threads : 0, &body, &k->scratch, e);
+  int status = block_print(k, depth + loops, shared ? k->threads : 0, &body, e);
   if (!status) {
     bool past = flags(k, s);
     if (many) line(s, 0, "#pragma omp parallel num_threads(MICA_THREADS)"), line(s, 1, "{");

@@ -15,9 +15,9 @@ enum { MANY_ROWS = 128 };  // from this number of rows on, packing pays off alth
 
 struct matmul_product {
   int64_t m, n, k;
-  int lead;                                               // number of remaining leading dimensions
-  struct view a, b, c;                                    // broadcast to the leading dimensions
-  enum second { PLAIN, PACKED, TURNED, PAIRS, FEW } kind; // form of the second operand
+  int lead;                                                       // number of remaining leading dimensions
+  struct view a, b, c;                                            // broadcast to the leading dimensions
+  enum second { PLAIN, PACKED, TURNED, PAIRS, FEW, BLOCKS } kind; // form of the second operand
   bool add;
 };
 
@@ -116,11 +116,37 @@ static bool by_pairs(const struct view *v, int64_t rows)
   return v->dtype == BF16 && rows > DOT_ROWS && (v->stride[n - 1] == 1 || v->stride[n - 2] == 1);
 }
 
+// The iterator whose tile this is, possibly seen as another shape or transposed; -1: it is none's, or a part of it.
+static int iterator_of(const struct block *b, const struct view *v)
+{
+  for (int i = 0; i < b->g->nnodes; i++) {
+    const struct node *n = &b->g->nodes[i];
+    if (n->op == OP_ITER && b->place[n->out].kind == PLACE_VIEW && b->place[n->out].v.ptr == v->ptr) return i;
+  }
+  return -1;
+}
+
+// Whether the product reads a tile of a frozen input from the memory to which it was packed once. Few rows read rows of f32 where they are.
+static bool packed_before(struct block *b, int64_t rows, struct view *v, enum second *kind)
+{
+  const int node = iterator_of(b, v), n = v->shape.n;
+  if (node < 0 || !b->packing->frozen[b->order[node]]) return false;
+  const enum pack_order order = pack_order(b->packing, v, rows);
+  if (!order || (v->dtype == F32 && rows_contiguous(v) && rows <= FEW_ROWS)) return false;
+  struct packed_operand x = {b->order[node], order, v->shape.d[n - 2], v->shape.d[n - 1], v->stride[n - 2], v->stride[n - 1], 0, {{0}}};
+  x.naxes = tile_axes(b, node, x.axes);
+  const int at = pack_add(b->mem, b->packing, &x);
+  v->ptr = pack_tile(b->mem, &x, arena_printf(b->mem, "packed%d", at));
+  *kind = order == PACK_WORDS ? PAIRS : BLOCKS;
+  return true;
+}
+
 static struct view second(struct block *b, int tensor, int64_t rows, enum second *kind)
 {
   struct view v = b->place[tensor].v;
   int n = v.shape.n;
   *kind = PLAIN;
+  if (packed_before(b, rows, &v, kind)) return v;
   if (rows <= DOT_ROWS && v.stride[n - 2] == 1 && v.shape.d[n - 2] >= 16 && !rows_contiguous(&v)) {
     *kind = TURNED;
     return v;
@@ -150,6 +176,7 @@ static struct view first(struct block *b, int tensor, int64_t cols, enum second 
   int row = v.shape.n - 2;
   bool dots = kind == TURNED;
   if (kind == PAIRS) return v.dtype == BF16 && v.shape.d[row + 1] % 2 == 0 && has_words(&v, row + 1) ? v : narrow_copy(b, tensor, &v);
+  if (kind == BLOCKS) return v.dtype == F32 && (v.stride[row] == 1 || v.stride[row + 1] == 1) ? v : operand_copy(b, tensor, &v, true);
   bool again = stage_of(b, tensor) == BEFORE && b->iterations > 1, aliased = v.stride[row] % 256 == 0 || v.stride[row + 1] % 256 == 0;
   bool scattered = on_device(&v) && v.shape.d[row] > 1 && (aliased || !view_is_dense(&v));
   if (dots && v.stride[row + 1] != 1) return operand_copy(b, tensor, &v, true);
@@ -194,6 +221,9 @@ static void product_print(struct block *b, struct matmul_product *p, enum stage 
          at[1], ldb, at[2], ldc, p->add);
   else if (p->kind == PAIRS)
     line(s, depth, "m_gemm_pairs(%lld, %lld, %lld, %s, %lld, %s, %s, %lld, %d);", m, n, k, at[0], ars, at[1], at[2], ldc, p->add);
+  else if (p->kind == BLOCKS)
+    line(s, depth, "m_gemm_blocks(%lld, %lld, %lld, %s, %lld, %d, %s, %s, %lld, %d, 0, 1);", m, n, k, at[0], acs == 1 ? ars : acs, acs != 1, at[1],
+         at[2], ldc, p->add);
   else if (p->kind == PACKED && acs == 1)
     line(s, depth, "m_gemm_packed(%lld, %lld, %lld, %s, %lld, %s, %s, %lld, %d);", m, n, k, at[0], ars, at[1], at[2], ldc, p->add);
   else if (acs == 1)

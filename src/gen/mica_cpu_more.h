@@ -257,19 +257,23 @@ M_FN int m_panel_start(int vecs, int p)
 }
 
 /* Packs panels part, part + parts, ... of K x N of B, whose element (k, n) is at B[k * row + n * col]. */
-M_FN_OUT void m_pack_blocks(int K, int N, const float *B, ptrdiff_t row, ptrdiff_t col, float *dst, int part, int parts)
-{
-  const int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV;
-  for (int k0 = 0; k0 < K; k0 += M_DEPTH) {
-    const int depth = K - k0 < M_DEPTH ? K - k0 : M_DEPTH;
-    for (int p = part; p < panels; p += parts) {
-      const int start = m_panel_start(vecs, p), width = m_panel_width(vecs, p);
-      float *to = dst + (ptrdiff_t)k0 * vecs * M_W + (ptrdiff_t)start * depth;
-      for (int j = 0; j < width; j++)
-        for (int k = 0; k < depth; k++) to[k * width + j] = start + j < N ? B[(k0 + k) * row + (start + j) * col] : 0;
-    }
+#define M_PACK_BLOCKS(name, type, to_f32)                                                                                        \
+  M_FN_OUT void name(int K, int N, const type *B, ptrdiff_t row, ptrdiff_t col, float *dst, int part, int parts)                 \
+  {                                                                                                                              \
+    const int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV;                                                     \
+    for (int k0 = 0; k0 < K; k0 += M_DEPTH) {                                                                                    \
+      const int depth = K - k0 < M_DEPTH ? K - k0 : M_DEPTH;                                                                     \
+      for (int p = part; p < panels; p += parts) {                                                                               \
+        const int start = m_panel_start(vecs, p), width = m_panel_width(vecs, p);                                                \
+        float *to = dst + (ptrdiff_t)k0 * vecs * M_W + (ptrdiff_t)start * depth;                                                 \
+        for (int j = 0; j < width; j++)                                                                                          \
+          for (int k = 0; k < depth; k++) to[k * width + j] = start + j < N ? to_f32(B[(k0 + k) * row + (start + j) * col]) : 0; \
+      }                                                                                                                          \
+    }                                                                                                                            \
   }
-}
+M_PACK_BLOCKS(m_pack_blocks, float, )
+M_PACK_BLOCKS(m_pack_blocks_f16, uint16_t, m_f16_to_f32)
+M_PACK_BLOCKS(m_pack_blocks_bf16, uint16_t, m_bf16_to_f32)
 
 /* Rows of A times a panel. Meanwhile the `next` lines of 64 bytes are fetched, a few for each block of rows. */
 M_FN void m_panel_ahead(int M, int nv, m_prod g, const float *next, int lines)
@@ -283,10 +287,10 @@ M_FN void m_panel_ahead(int M, int nv, m_prod g, const float *next, int lines)
   }
 }
 
-/* C = A B with B from m_pack_blocks, one of `parts` parts of it: some columns, or some rows if there are few columns. A is stored
+/* C (+)= A B with B from m_pack_blocks, one of `parts` parts of it: some columns, or some rows if there are few columns. A is stored
  * transposed, [K][M], if turned. */
-M_FN_OUT void m_gemm_blocks(int M, int N, int K, const float *A, ptrdiff_t lda, int turned, const float *B, float *C, ptrdiff_t ldc, int part,
-                            int parts)
+M_FN_OUT void m_gemm_blocks(int M, int N, int K, const float *A, ptrdiff_t lda, int turned, const float *B, float *C, ptrdiff_t ldc, int acc,
+                            int part, int parts)
 {
   const int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV, by_rows = panels < 4 * parts && M >= 8 * parts;
   const int first = by_rows ? 0 : (int)((int64_t)panels * part / parts), end = by_rows ? panels : (int)((int64_t)panels * (part + 1) / parts);
@@ -299,67 +303,10 @@ M_FN_OUT void m_gemm_blocks(int M, int N, int K, const float *A, ptrdiff_t lda, 
         const int start = m_panel_start(vecs, p), width = m_panel_width(vecs, p), rows = bottom - i < M_HEIGHT ? bottom - i : M_HEIGHT;
         const float *b = B + (ptrdiff_t)k * vecs * M_W + (ptrdiff_t)start * depth;
         const int last = p == panels - 1 && N % M_W ? N % M_W : M_W;
-        m_panel_ahead(rows, width / M_W, (m_prod){A + i * ars + k * acs, b, C + i * ldc + start, ars, acs, width, ldc, depth, k > 0, last, 0, 0},
+        m_panel_ahead(rows, width / M_W, (m_prod){A + i * ars + k * acs, b, C + i * ldc + start, ars, acs, width, ldc, depth, acc || k, last, 0, 0},
                       b + (ptrdiff_t)depth * width, depth * width / 16);
       }
   }
-}
-
-/* n numbers from p as words of two numbers, padded with zeros. p needs only the alignment of a number. */
-M_FN m_vec m_words(const uint16_t *p, int n)
-{
-  m_vec w = {0};
-  if (n >= 2 * M_W)
-    memcpy(&w, p, sizeof w);
-  else if (n > 0)
-    memcpy(&w, p, (size_t)n * 2);
-  return w;
-}
-
-/* Packs K x N of bf16 numbers for m_gemm_pairs: panel after panel, each (K + 1) / 2 rows of words. A word has the
- * numbers of rows k and k + 1 of its column. If K is odd, the last row is paired with zeros. */
-M_FN_OUT void m_pack_pairs(int K, int N, const uint16_t *B, ptrdiff_t ldb, float *dst)
-{
-  int vecs = (N + M_W - 1) / M_W, words = (K + 1) / 2;
-  for (int k = 0; k < K; k += 2)
-    for (int p = 0, col = 0; col < N; p++) {
-      int width = m_panel_width(vecs, p);
-      float *to = dst + (ptrdiff_t)col * words + k / 2 * width;
-      const uint16_t *from = B + k * ldb + col;
-      for (int v = 0; v < width; v += M_W) {
-        m_hvec even = {0}, odd = {0};
-        int n = N - col - v < M_W ? N - col - v : M_W;
-        memcpy(&even, from + v, n == M_W ? sizeof even : (size_t)n * 2);
-        if (k + 1 < K) memcpy(&odd, from + ldb + v, n == M_W ? sizeof odd : (size_t)n * 2);
-        m_uvec low = __builtin_convertvector(even, m_uvec), high = __builtin_convertvector(odd, m_uvec);
-        m_store(to + v, (m_vec)(low | high << 16));
-      }
-      col += width;
-    }
-}
-
-/* The same for an operand that is stored transposed, [N][K], so that pairs are contiguous. */
-M_FN_OUT void m_pack_pairs_t(int K, int N, const uint16_t *B, ptrdiff_t ldb, float *dst)
-{
-  int vecs = (N + M_W - 1) / M_W, words = (K + 1) / 2;
-  for (int p = 0, col = 0; col < N; p++) {
-    int width = m_panel_width(vecs, p);
-    for (int v = 0; v < width; v += M_W)
-      for (int w = 0; w < words; w += M_W) {
-        m_vec r[M_W];
-        for (int i = 0; i < M_W; i++) r[i] = col + v + i < N ? m_words(B + (col + v + i) * ldb + 2 * w, K - 2 * w) : (m_vec){0};
-        m_transpose(r);
-        for (int i = 0; i < M_W && w + i < words; i++) m_store(dst + (ptrdiff_t)col * words + (w + i) * width + v, r[i]);
-      }
-    col += width;
-  }
-}
-
-/* C (+)= A B of bf16 numbers with sums in fp32. B is packed by m_pack_pairs, and lda is even. If K is odd, a row of A ends
- * with an additional zero. */
-M_FN void m_gemm_pairs(int M, int N, int K, const uint16_t *A, ptrdiff_t lda, const float *B, float *C, ptrdiff_t ldc, int acc)
-{
-  m_product(M, N, (m_prod){(const float *)(const void *)A, B, C, lda / 2, 1, 0, ldc, (K + 1) / 2, acc, M_W, 0, 1});
 }
 
 /* C (+)= A B of at most four rows of A with rows of 16-bit numbers, which are widened in registers. Rows of B are visited

@@ -115,36 +115,56 @@ void tile_fill(struct block *b, const struct view *v, double c, enum stage st)
   tile_print(b, &f, st);
 }
 
-// Appends " + x0 * n" for every axis that divides v. Each axis divides the part of the axis before.
-static const char *cut(const struct block *b, struct view *v, const char *at, char axis, int n, const int8_t *map, const int64_t *parts, bool loop)
+// The axes that divide v, which becomes a tile. Each axis divides the part of the axis before.
+static int divide(struct view *v, char letter, int n, const int8_t *map, const int64_t *parts, struct cut_axis *axes)
 {
+  int count = 0;
   for (int i = 0; i < n; i++) {
     if (map[i] == REPLICA) continue;
     v->shape.d[map[i]] /= parts[i];
-    int64_t step = v->shape.d[map[i]] * v->stride[map[i]];
-    if (parts[i] > 1 && !(loop && b->iterations == 1)) at = arena_printf(b->mem, "%s + %c%d * %lld", at, axis, i, (long long)step);
+    if (parts[i] > 1) axes[count++] = (struct cut_axis){letter, i, parts[i], v->shape.d[map[i]] * v->stride[map[i]]};
   }
+  return count;
+}
+
+// Appends " + x0 * n" for every axis.
+static const char *tile_at(const struct block *b, const char *at, int n, const struct cut_axis *axes)
+{
+  for (int i = 0; i < n; i++) at = arena_printf(b->mem, "%s + %c%d * %lld", at, axes[i].letter, axes[i].index, (long long)axes[i].step);
   return at;
+}
+
+static int axes_of(const struct block *b, const struct node *n, struct view *v, struct cut_axis *axes)
+{
+  const int grid = divide(v, 'x', b->g->ngrid, n->a.imap, b->g->grid, axes);
+  return grid + divide(v, 'l', b->g->nloop, n->a.fmap, b->g->loop, axes + grid);
+}
+
+int tile_axes(const struct block *b, int node, struct cut_axis axes[MAX_GRID + MAX_LOOPS])
+{
+  struct view v = b->from[b->order[node]].v;
+  return axes_of(b, &b->g->nodes[node], &v, axes);
 }
 
 struct view tile_iterator(struct block *b, int node)
 {
   const struct node *n = &b->g->nodes[node];
   struct view v = b->from[b->order[node]].v;
-  const char *at = cut(b, &v, v.ptr, 'x', b->g->ngrid, n->a.imap, b->g->grid, false);
-  at = cut(b, &v, at, 'l', b->g->nloop, n->a.fmap, b->g->loop, true);
+  struct cut_axis axes[MAX_GRID + MAX_LOOPS];
+  const int naxes = axes_of(b, n, &v, axes);
+  const char *at = tile_at(b, v.ptr, naxes, axes);
   enum stage st = stage_of(b, n->out);
   v.ptr = block_name(b, "t", n->out);
   line(&b->text[st], depth_of(b, st), "const %s *const %s = %s;", c_type(v.dtype), v.ptr, at);
   return v;
 }
 
-struct view tile_saved(struct block *b, int node)
+struct view tile_saved(const struct block *b, int node)
 {
   const struct node *n = &b->g->nodes[node];
   struct view v = b->to[b->order[node]];
-  const char *at = cut(b, &v, v.ptr, 'x', b->g->ngrid, n->a.omap, b->g->grid, false);
-  v.ptr = at;
+  struct cut_axis axes[MAX_GRID];
+  v.ptr = tile_at(b, v.ptr, divide(&v, 'x', b->g->ngrid, n->a.omap, b->g->grid, axes), axes);
   return v;
 }
 

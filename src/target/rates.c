@@ -9,10 +9,23 @@
 
 enum { ROUNDS = 3, JOINS = 200 };
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+// Bits of cpuid's leaf 7: the tiles of AMX and their products of bf16.
+static bool has_amx(void)
+{
+  enum { BF16_BIT = 1 << 22, TILE_BIT = 1 << 24 };
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & BF16_BIT) && (d & TILE_BIT);
+}
+#endif
+
 const struct rates_work *rates_work(void)
 {
 #if defined(__x86_64__)
   __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512bf16") && has_amx() && rates_tiles()) return &rates_amx;
   if (__builtin_cpu_supports("avx512bf16")) return &rates_bf16;
   if (__builtin_cpu_supports("avx512f")) return &rates_avx512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &rates_avx2;
@@ -75,7 +88,7 @@ void rates_measure(struct target *t)
   t->bandwidth = 2.0 * COPY / fastest(&lab, work->copy);
   t->cache_bandwidth = cores * CACHE_ROUNDS * 4 * (double)cached_floats(&lab) / fastest(&lab, work->read_cache);
   t->flops = cores * FMA_STEPS * FMA_CHAINS * 2 * work->lanes / fastest(&lab, work->multiply_add);
-  if (work->multiply_pairs) t->pair_flops = cores * FMA_STEPS * FMA_CHAINS * 4 * work->lanes / fastest(&lab, work->multiply_pairs);
+  if (work->multiply_pairs) t->pair_flops = cores * work->pair_operations / fastest(&lab, work->multiply_pairs);
   t->exp_rate = cores * (double)EXP_FLOATS * EXP_STEPS / fastest(&lab, work->exponential);
   t->launch = fork_join(t);
   t->link = t->bandwidth, t->meeting = t->launch;
@@ -87,7 +100,7 @@ void rates_typical(struct target *t)
 {
   double cores = t->cores, clock = 2.5e9;
   t->flops = cores * clock * 2 * t->lanes * (t->lanes == 16 ? 1 : 2);
-  if (rates_work()->multiply_pairs) t->pair_flops = 2 * t->flops;
+  t->pair_flops = rates_work()->pair_rate * t->flops;
   t->cache_bandwidth = cores * clock * 24; // of the second level
   t->bandwidth = MIN(cores, 4) * 10e9;
   t->exp_rate = cores * clock * t->lanes / 16;

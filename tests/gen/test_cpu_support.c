@@ -3,6 +3,9 @@
  * -march=native, with -mavx2 -mfma, and with no -m flag. Compile with -ffp-contract=fast. */
 #include "target/mica_cpu.h"
 #include "gen/mica_cpu_more.h"
+#include "target/mica_cpu_tiles.h"
+
+#include "gen/mica_cpu_pairs.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -509,13 +512,56 @@ static void one_product_of_pairs(int M, int N, int K, int turned, int acc)
   free(a), free(b), free(A), free(B), free(packed), free(C), free(before);
 }
 
-static void test_products_of_pairs(void **state)
+/* D = A B by several parts, of dtype f32, bf16 or f16: the sums, rounded. */
+static void one_product_of_words(int M, int N, int K, int turned, int parts)
 {
-  (void)state;
+  uint16_t *a = calloc((size_t)(M * K), 2), *b = calloc((size_t)(K * N), 2), *d = calloc((size_t)(M * N), 2), *h = calloc((size_t)(M * N), 2);
+  float *A = random_tile(M * K), *B = random_tile(K * N), *packed = random_tile((K + 1) / 2 * (N + M_W)), *D = random_tile(M * N);
+  for (int i = 0; i < M * K; i++) a[i] = (uint16_t)(to_bits(A[i]) >> 16), A[i] = from_bits((uint32_t)a[i] << 16);
+  for (int k = 0; k < K; k++)
+    for (int j = 0; j < N; j++) {
+      const uint16_t bits = (uint16_t)(to_bits(B[k * N + j]) >> 16);
+      b[turned ? j * K + k : k * N + j] = bits, B[k * N + j] = from_bits((uint32_t)bits << 16);
+    }
+  for (int i = parts - 1; i >= 0; i--) m_pack_words(K, N, b, turned ? 1 : N, turned ? K : 1, packed, i, parts);
+  for (int i = 0; i < parts; i++) {
+    m_gemm_words_f32(M, N, K, a, K, packed, D, N, i, parts);
+    m_gemm_words_bf16(M, N, K, a, K, packed, d, N, i, parts);
+    m_gemm_words_f16(M, N, K, a, K, packed, h, N, i, parts);
+  }
+  check_product(M, N, K, A, K, 1, B, N, D, D, N, 0);
+  for (int i = 0; i < M * N; i++) {
+    float bf16 = D[i], f16 = D[i];
+    uint16_t bits;
+    m_stn_bf16(&bits, 1, m_splat(bf16)), assert_int_equal(d[i], bits);
+    m_stn_f16(&bits, 1, m_splat(f16)), assert_int_equal(h[i], bits);
+  }
+  free(a), free(b), free(d), free(h), free(A), free(B), free(packed), free(D);
+}
+
+static void products_of_pairs(void)
+{
   for (int turned = 0; turned < 2; turned++)
     for (int M = 1; M <= 2 * 8 + 1; M++)
       for (int N = 1; N <= 2 * M_PANEL + 1; N += N % M_W == 0 ? 1 : M_W / 2 - 1)
         for (int K = 5; K <= 2 * M_W + 7; K += K == 6 ? 2 * M_W : 1) one_product_of_pairs(M, N, K, turned, N & 1);
+  static const int large[][3] = {{32, 64, 64}, {33, 80, 96}, {47, 33, 31}, {49, 16, 600}, {200, 70, 40}, {64, 48, 1030}};
+  for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+    for (int acc = 0; acc < 2; acc++) one_product_of_pairs(large[i][0], large[i][1], large[i][2], acc, acc);
+  static const int words[][4] = {{1, 16, 2, 1}, {5, 100, 80, 3}, {32, 300, 64, 2}, {197, 65, 514, 2}, {64, 17, 1026, 2}, {100, 200, 34, 7}};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) one_product_of_words(words[i][0], words[i][1], words[i][2], i % 2, words[i][3]);
+}
+
+static void test_products_of_pairs(void **state)
+{
+  (void)state;
+  products_of_pairs();
+#if M_TILES
+  if (!m_tiles_granted) return;
+  m_tiles_granted = 0; /* the other instructions */
+  products_of_pairs();
+  m_tiles_granted = 1;
+#endif
 }
 
 /* Few rows of any strides with rows of bf16 and of f16 numbers. */

@@ -21,16 +21,21 @@ static struct graph *parse(struct arena *mem, const char *text)
   return g;
 }
 
-static struct module *build(const struct graph *g, const char *word)
+// A processor that multiplies words of two bf16 numbers faster than f32. Its code runs on every processor.
+static const struct target words = {.name = "cpu", .cores = 2, .lanes = 16, .l3 = 32 << 20, .flops = 1, .pair_flops = 2};
+
+static struct module *build_for(const struct target *t, const struct graph *g, const char *word)
 {
   struct err e = {0};
   struct str s = {0};
   struct module *m = NULL;
-  if (gen_c(g, "p", &host, &s, NULL, NULL, &e)) fail_msg("%s", e.text);
+  if (gen_c(g, "p", t, &s, NULL, NULL, &e)) fail_msg("%s", e.text);
   if (word && !strstr(s.p, word)) fail_msg("no `%s` in\n%s", word, strstr(s.p, "static void p_k0"));
   if (module_build(s.p, "p", &m, &e)) fail_msg("%s", e.text);
   return str_free(&s), m;
 }
+
+static struct module *build(const struct graph *g, const char *word) { return build_for(&host, g, word); }
 
 // Results of m on b, and of the module that is frozen on b, which lives longer than m.
 static void same_when_frozen(struct module *m, const struct graph *g)
@@ -69,7 +74,7 @@ static void products(void **state)
       const char *text = arena_printf(&mem, "program p { X: f32[%d, %d]\n W: f32[%d, %d] frozen\n return matmul(X, %s) + 1 }", m, k, rows, cols,
                                       turned ? "transpose(W)" : "W");
       struct graph *g = parse(&mem, text);
-      struct module *f = build(g, m <= 4 && !turned ? NULL : "packed, r0");
+      struct module *f = build(g, m <= 4 && !turned ? NULL : "packed0, r0");
       if (m <= 4 && !turned) // is read as it is
         assert_false(module_freezes(f)), module_close(f);
       else
@@ -93,9 +98,76 @@ static void operands(void **state)
   for (size_t i = 0; i < COUNT(texts); i++) {
     struct arena mem = {0};
     struct graph *g = parse(&mem, texts[i]);
-    same_when_frozen(build(g, i + 1 < COUNT(texts) ? ", packed, " : "cblas_sgemm"), g);
+    same_when_frozen(build(g, i + 1 < COUNT(texts) ? ", packed0, " : "cblas_sgemm"), g);
     arena_close(&mem);
   }
+}
+
+// Products of 16-bit numbers: f16 is packed in f32, and bf16 in words, if these are faster and rows have an even number of elements.
+static void small_numbers(void **state)
+{
+  (void)state;
+  static const struct {
+    const struct target *t;
+    const char *text, *word;
+  } rows[] = {
+      {&host, "X: f16[24, 40]\n W: f16[40, 48] frozen\n return matmul(X, W)", "m_pack_blocks_f16(40, 48, "},
+      {&host, "X: bf16[24, 40]\n W: bf16[48, 40] frozen\n return matmul(X, transpose(W))", "m_pack_blocks_bf16(40, 48, "},
+      {&words, "X: bf16[200, 300]\n W: bf16[300, 150] frozen\n return matmul(X, W)", "m_gemm_words_bf16(200, 150, 300, "},
+      {&words, "X: bf16[24, 600]\n W: bf16[72, 600] frozen\n return matmul(X, transpose(W)) + 1", "m_gemm_words_bf16(24, 72, 600, "},
+      {&words, "X: bf16[1, 40]\n W: bf16[80, 40] frozen\n return matmul(X, transpose(W))", "m_gemm_words_bf16(1, 80, 40, "},
+      {&words, "X: bf16[3, 2, 40]\n W: bf16[40, 700] frozen\n return matmul(X, W)", "m_gemm_words_bf16(6, 700, 40, "},
+      {&words, "X: bf16[40, 24]\n W: bf16[40, 48] frozen\n return matmul(transpose(X), W)", "m_gemm_words_bf16(24, 48, 40, "},
+      {&words, "X: f32[24, 40]\n W: bf16[40, 48] frozen\n return matmul(X, W)", "m_gemm_words_f32(24, 48, 40, "},
+      {&words, "X: bf16[24, 41]\n W: bf16[41, 48] frozen\n return matmul(X, W)", "m_gemm_blocks(24, 48, 41, "},
+  };
+  for (size_t i = 0; i < COUNT(rows); i += (size_t)quick_step(2)) {
+    struct arena mem = {0};
+    struct graph *g = parse(&mem, arena_printf(&mem, "program p { %s }", rows[i].text));
+    same_when_frozen(build_for(rows[i].t, g, rows[i].word), g);
+    arena_close(&mem);
+  }
+}
+
+// Tiles of frozen operands that the blocks and iterations of a kernel read: cut along a grid, a loop and both; transposed, seen as another shape; read
+// by two products; too few rows.
+static void tiles_of_blocks(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *inputs, *block, *word;
+  } rows[] = {
+      {"X: %s[40, 64]\n W: %s[64, 96] frozen", "block(x=3) { x = iter(X)\n w = iter(W, imap={x:1})\n save(matmul(x, w) * 2, omap={x:1}) }",
+       "packed0 + x0 * "},
+      {"X: %s[40, 64]\n W: %s[64, 96] frozen",
+       "block(x=2; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n save(accum(matmul(x, w)), omap={x:1}) }",
+       "packed0 + (x0 * 4 + l0) * "},
+      {"X: %s[40, 64]\n W: %s[96, 64] frozen",
+       "block(x=2) { x = iter(X)\n w = iter(W, imap={x:0})\n save(exp(matmul(x, transpose(w))), omap={x:1}) }", "packed0 + x0 * "},
+      {"X: %s[40, 63]\n W: %s[63, 50] frozen",
+       "block(x=1) { x = iter(X)\n w = iter(W)\n y = reshape(w, shape=[1, 63, 50])\n save(reshape(matmul(x, y), shape=[40, 50])) }", "packed0, "},
+      {"X: %s[40, 64]\n W: %s[64, 96] frozen\n V: %s[64, 96] frozen",
+       "block(x=2) { x = iter(X)\n w = iter(W, imap={x:1})\n v = iter(V, imap={x:1})\n save(matmul(x, w) * matmul(x, v), omap={x:1}) }",
+       "packed1 + x0 * "},
+  };
+  static const struct {
+    const struct target *t;
+    const char *dtype;
+  } kinds[] = {{&host, "f32"}, {&host, "bf16"}, {&words, "bf16"}, {&host, "f16"}};
+  for (size_t i = 0; i < COUNT(rows); i++)
+    for (size_t k = 0; k < COUNT(kinds); k += (size_t)quick_step(2)) {
+      struct arena mem = {0};
+      const char *d = kinds[k].dtype, *inputs = arena_printf(&mem, rows[i].inputs, d, d, d);
+      struct graph *g = parse(&mem, arena_printf(&mem, "graph p { %s\n O = %s\n return O }", inputs, rows[i].block));
+      same_when_frozen(build_for(kinds[k].t, g, rows[i].word), g);
+      arena_close(&mem);
+    }
+  struct arena mem = {0};
+  struct module *m = build(parse(&mem, "graph p { X: bf16[3, 64]\n W: bf16[64, 96] frozen\n O = block(x=3) { x = iter(X)\n w = iter(W, imap={x:1})\n "
+                                       "save(matmul(x, w), omap={x:1}) }\n return O }"),
+                           "m_gemm_few_bf16(");
+  assert_false(module_freezes(m));
+  module_close(m), arena_close(&mem);
 }
 
 // exp(W) is computed once: a change of W after that is not seen. X is read by each call.
@@ -139,7 +211,7 @@ static void results_are_written(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(operands), cmocka_unit_test(computed_once),
-                                     cmocka_unit_test(results_are_written)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products),        cmocka_unit_test(operands),      cmocka_unit_test(small_numbers),
+                                     cmocka_unit_test(tiles_of_blocks), cmocka_unit_test(computed_once), cmocka_unit_test(results_are_written)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,79 @@
+// Frozen second operands of products, packed: what a kernel reads, and the text that packs it.
+#include "gen/emit.h"
+
+// Up to this number of rows, an operand with contiguous rows is read where it is.
+enum { ROWS_IN_PLACE = 4 };
+
+enum pack_order pack_order(const struct packing *p, const struct view *second, int64_t rows)
+{
+  const int n = second->shape.n;
+  const bool along = second->stride[n - 1] == 1;
+  for (int i = 0; i < n - 2; i++)
+    if (second->shape.d[i] != 1) return PACK_NONE;
+  if (rows <= ROWS_IN_PLACE && along) return PACK_NONE;
+  if (p->pairs && second->dtype == BF16 && (along || second->stride[n - 2] == 1)) return PACK_WORDS;
+  return second->dtype == F32 || second->dtype == F16 || second->dtype == BF16 ? PACK_F32 : PACK_NONE;
+}
+
+static bool same(const struct packed_operand *x, const struct packed_operand *y)
+{
+  bool eq = x->input == y->input && x->order == y->order && x->rows == y->rows && x->cols == y->cols && x->row == y->row && x->col == y->col &&
+            x->naxes == y->naxes;
+  for (int i = 0; i < x->naxes && eq; i++) eq = x->axes[i].letter == y->axes[i].letter && x->axes[i].index == y->axes[i].index;
+  return eq;
+}
+
+int pack_add(struct arena *mem, struct packing *p, const struct packed_operand *x)
+{
+  for (int i = 0; i < p->n; i++)
+    if (same(&p->operands[i], x)) return i;
+  PUSH(mem, p->operands, p->n, p->cap) = *x;
+  return p->n - 1;
+}
+
+// Words of 4 bytes.
+static int64_t tile_words(const struct packed_operand *x)
+{
+  return (x->order == PACK_WORDS ? (x->rows + 1) / 2 : x->rows) * ((x->cols + 15) / 16 * 16);
+}
+
+int64_t pack_bytes(const struct packed_operand *x)
+{
+  int64_t bytes = 4 * tile_words(x);
+  for (int i = 0; i < x->naxes; i++) bytes *= x->axes[i].parts;
+  return bytes;
+}
+
+// The index of a tile.
+static const char *tile_index(struct arena *mem, const struct packed_operand *x)
+{
+  const char *at = NULL;
+  for (int i = 0; i < x->naxes; i++) {
+    const char *own = arena_printf(mem, "%c%d", x->axes[i].letter, x->axes[i].index);
+    at = at ? arena_printf(mem, "(%s * %lld + %s)", at, (long long)x->axes[i].parts, own) : own;
+  }
+  return at;
+}
+
+const char *pack_tile(struct arena *mem, const struct packed_operand *x, const char *base)
+{
+  const char *at = tile_index(mem, x);
+  return at ? arena_printf(mem, "%s + %s * %lld", base, at, (long long)tile_words(x)) : base;
+}
+
+const char *pack_text(struct arena *mem, const struct packed_operand *x, const struct view *from)
+{
+  const char *loops = "", *src = from->ptr, *at = tile_index(mem, x);
+  for (int i = 0; i < x->naxes; i++) {
+    const struct cut_axis *a = &x->axes[i];
+    const char *name = arena_printf(mem, "%c%d", a->letter, a->index);
+    loops = arena_printf(mem, "%sfor (ptrdiff_t %s = 0; %s < %lld; %s++) ", loops, name, name, (long long)a->parts, name);
+    src = arena_printf(mem, "%s + %s * %lld", src, name, (long long)a->step);
+  }
+  const char *by = x->order == PACK_WORDS ? "m_pack_words"
+                   : from->dtype == F32   ? "m_pack_blocks"
+                                          : arena_printf(mem, "m_pack_blocks_%s", dtype_name(from->dtype));
+  const char *to = at ? arena_printf(mem, "to + %s * %lld", at, (long long)tile_words(x)) : "to";
+  return arena_printf(mem, "%s%s(%lld, %lld, %s, %lld, %lld, %s, i, MICA_THREADS);", loops, by, (long long)x->rows, (long long)x->cols, src,
+                      (long long)x->row, (long long)x->col, to);
+}
