@@ -87,9 +87,9 @@ struct cut_axis { // of a grid or a loop, that divides a tensor
 struct packed_operand {
   int input; // of the kernel
   enum pack_order order;
-  int64_t rows, cols, row, col; // extents of a tile; strides in elements
+  int64_t rows, cols, row, col; // extents of a matrix; strides in elements
   int naxes;
-  struct cut_axis axes[MAX_GRID + MAX_LOOPS]; // tiles are packed one after the other, along the last axis first
+  struct cut_axis axes[MAX_GRID + MAX_LOOPS + MAX_DIMS]; // matrices are packed one after the other, along the last axis first
 };
 struct packing {      // of a kernel
   const bool *frozen; // by input
@@ -99,10 +99,12 @@ struct packing {      // of a kernel
 };
 // Whether the order suits the operand: not for few rows that read it where it is.
 enum pack_order pack_order(const struct packing *p, const struct view *second, int64_t rows);
-int pack_add(struct arena *mem, struct packing *p, const struct packed_operand *x);         // the index of its parameter
-int64_t pack_bytes(const struct packed_operand *x);                                         // of all tiles
-const char *pack_tile(struct arena *mem, const struct packed_operand *x, const char *base); // address of the tile of these axes
-// The statement by which thread i packs its share of all tiles of the tensor `from`, at the address `to`.
+int pack_add(struct arena *mem, struct packing *p, const struct packed_operand *x); // the index of its parameter
+int64_t pack_bytes(const struct packed_operand *x);                                 // of all tiles
+int64_t pack_words(const struct packed_operand *x);                                 // of a matrix, of 4 bytes
+const char *pack_tile(struct arena *mem, const struct packed_operand *x,
+                      const char *base); // address of the tile of the grid's and the loop's indices
+// The statement by which thread i packs its share of all matrices of the tensor `from`, at the address `to`.
 const char *pack_text(struct arena *mem, const struct packed_operand *x, const struct view *from);
 
 // ---- nest.c ------------------------------------------------------------------------------------------------

@@ -183,13 +183,14 @@ static void print_streamed(struct str *s, const struct library_side *x, const st
        STRIP, (long long)n, STRIP, (long long)k, x->at, (long long)x->ld, y->at, (long long)y->ld, z->at, (long long)z->ld);
 }
 
-// The order of the second operand of a library product, which several rows read. Rows of words have an even number of elements.
+// The order of the second operand of a library product, which several rows read. Words are multiplied by a first operand of bf16, too, and rows of
+// words have an even number of elements.
 static enum pack_order packs(const struct kernel *k, int64_t rows)
 {
   const struct view *b = &k->in[1].v;
-  if (!k->packing.frozen[1] || k->in[1].kind != PLACE_VIEW) return PACK_NONE;
+  if (!k->packing.frozen[1] || k->in[1].kind != PLACE_VIEW || !one_matrix(b)) return PACK_NONE;
   const enum pack_order order = pack_order(&k->packing, b, rows);
-  return order == PACK_WORDS && b->shape.d[b->shape.n - 2] % 2 ? PACK_F32 : order;
+  return order == PACK_WORDS && (k->in[0].v.dtype != BF16 || b->shape.d[b->shape.n - 2] % 2) ? PACK_F32 : order;
 }
 
 // The first operand in bf16, with rows of words.

@@ -56,6 +56,19 @@ static struct view narrow_copy(struct block *b, int tensor, const struct view *v
   return numbers;
 }
 
+// A copy in bf16 of a computed second operand, in the order of its memory.
+static struct view narrow_second(struct block *b, int tensor, const struct view *v)
+{
+  const enum stage st = stage_of(b, tensor);
+  const bool turned = v->stride[v->shape.n - 1] != 1;
+  const struct view from = turned ? view_permuted(v, &(struct shape){0}) : *v;
+  const struct shape words = {1, {(shape_size(&v->shape) + 1) / 2}};
+  const struct view room = tile_new(b, block_name(b, "h", tensor), &words, st, false);
+  struct view t = view_dense(arena_printf(b->mem, "((uint16_t *)%s)", room.ptr), room.buf, BF16, &from.shape);
+  tile_copy(b, &from, &t, st);
+  return turned ? view_permuted(&t, &(struct shape){0}) : t;
+}
+
 // The operand packed by m_pack_b, or in pairs by m_pack_pairs. Pairs need half as many words.
 static struct view packed(struct block *b, int tensor, const struct view *v)
 {
@@ -135,18 +148,37 @@ static bool packed_before(struct block *b, int64_t rows, struct view *v, enum se
   if (!order || (v->dtype == F32 && rows_contiguous(v) && rows <= FEW_ROWS)) return false;
   struct packed_operand x = {b->order[node], order, v->shape.d[n - 2], v->shape.d[n - 1], v->stride[n - 2], v->stride[n - 1], 0, {{0}}};
   x.naxes = tile_axes(b, node, x.axes);
+  for (int i = 0; i < n - 2; i++)
+    if (v->shape.d[i] > 1) x.axes[x.naxes++] = (struct cut_axis){'m', i, v->shape.d[i], v->stride[i]};
+  int64_t step = pack_words(&x);
+  for (int i = n - 3; i >= 0; step *= v->shape.d[i--]) v->stride[i] = step;
   const int at = pack_add(b->mem, b->packing, &x);
   v->ptr = pack_tile(b->mem, &x, arena_printf(b->mem, "packed%d", at));
   *kind = order == PACK_WORDS ? PAIRS : BLOCKS;
   return true;
 }
 
-static struct view second(struct block *b, int tensor, int64_t rows, enum second *kind)
+// Whether a computed second operand is narrowed, to be multiplied in pairs as the first: where these are faster, and nothing in the kernel is in f32.
+static bool narrows(const struct block *b, const struct view *first, const struct view *v, int64_t rows)
+{
+  const int n = v->shape.n;
+  bool f32 = false;
+  for (int i = 0; i < b->kernel->nin; i++) f32 |= b->from[i].kind == PLACE_VIEW && b->from[i].v.dtype == F32;
+  return b->packing->pairs && !f32 && first->dtype == BF16 && v->dtype == F32 && rows > DOT_ROWS && (v->stride[n - 1] == 1 || v->stride[n - 2] == 1);
+}
+
+static struct view second(struct block *b, int tensor, const struct view *first, int64_t rows, enum second *kind)
 {
   struct view v = b->place[tensor].v;
   int n = v.shape.n;
   *kind = PLAIN;
   if (packed_before(b, rows, &v, kind)) return v;
+  if (narrows(b, first, &v, rows)) {
+    *kind = PAIRS;
+    if (b->operand[tensor].packed) return b->operand[tensor].v;
+    v = narrow_second(b, tensor, &v);
+    return packed(b, tensor, &v);
+  }
   if (rows <= DOT_ROWS && v.stride[n - 2] == 1 && v.shape.d[n - 2] >= 16 && !rows_contiguous(&v)) {
     *kind = TURNED;
     return v;
@@ -271,7 +303,7 @@ static void multiply(struct block *b, int x, int y, const struct view *c, bool a
   }
   struct matmul_product plan = p;
   stack_rows(&plan); // sets the number of rows that share the second operand, before any copy is made
-  w = second(b, y, plan.m, &p.kind);
+  w = second(b, y, &a, plan.m, &p.kind);
   a = first(b, x, p.n, p.kind);
   tile_use(b, &a, st), tile_use(b, &w, st), tile_use(b, c, st);
   p.a = led(&a, &c->shape), p.b = led(&w, &c->shape);

@@ -258,7 +258,7 @@ M_FN int m_panel_start(int vecs, int p)
 
 /* Packs panels part, part + parts, ... of K x N of B, whose element (k, n) is at B[k * row + n * col]. */
 #define M_PACK_BLOCKS(name, type, to_f32)                                                                                        \
-  M_FN_OUT void name(int K, int N, const type *B, ptrdiff_t row, ptrdiff_t col, float *dst, int part, int parts)                 \
+  M_FN_ONE void name(int K, int N, const type *B, ptrdiff_t row, ptrdiff_t col, float *dst, int part, int parts)                 \
   {                                                                                                                              \
     const int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV;                                                     \
     for (int k0 = 0; k0 < K; k0 += M_DEPTH) {                                                                                    \
@@ -275,21 +275,38 @@ M_PACK_BLOCKS(m_pack_blocks, float, )
 M_PACK_BLOCKS(m_pack_blocks_f16, uint16_t, m_f16_to_f32)
 M_PACK_BLOCKS(m_pack_blocks_bf16, uint16_t, m_bf16_to_f32)
 
-/* Rows of A times a panel. Meanwhile the `next` lines of 64 bytes are fetched, a few for each block of rows. */
+/* Rows of A times a panel. Meanwhile the `next` lines of 64 bytes are fetched, a few for each block of rows. Blocks have the most rows, and the last
+ * ones 4, 2 or 1: few sizes are compiled. */
+M_FN void m_panel_sized(int M, int nv, m_prod g, const float *next, int lines)
+{
+  const int most = M_ROWS(nv), blocks = (M + most - 1) / most, each = (lines + blocks - 1) / blocks;
+  for (int i = 0, l = 0, rows; i < M; i += rows, g.A += rows * g.ars, g.C += rows * g.ldc) {
+    for (int end = l + each < lines ? l + each : lines; l < end; l++) __builtin_prefetch(next + 16 * l);
+    rows = M - i >= most ? most : M - i >= 4 ? 4 : M - i >= 2 ? 2 : 1;
+    if (rows == most)
+      m_blocks(most, nv, 1, g);
+    else if (rows == 4)
+      m_blocks(4, nv, 1, g);
+    else if (rows == 2)
+      m_blocks(2, nv, 1, g);
+    else
+      m_blocks(1, nv, 1, g);
+  }
+}
+
 M_FN void m_panel_ahead(int M, int nv, m_prod g, const float *next, int lines)
 {
-  int blocks = (M + M_ROWS(nv) - 1) / M_ROWS(nv), mr = M / blocks, larger = M % blocks, each = (lines + blocks - 1) / blocks;
-  for (int i = 0; i < blocks; i++) {
-    const int rows = mr + (i < larger);
-    for (int l = i * each; l < lines && l < (i + 1) * each; l++) __builtin_prefetch(next + 16 * l);
-    m_blocks(rows, nv, 1, g);
-    g.A += rows * g.ars, g.C += rows * g.ldc;
+  switch (nv) {
+  case 1: m_panel_sized(M, 1, g, next, lines); break;
+  case 2: m_panel_sized(M, 2, g, next, lines); break;
+  case 3: m_panel_sized(M, 3, g, next, lines); break;
+  default: m_panel_sized(M, 4, g, next, lines); break;
   }
 }
 
 /* C (+)= A B with B from m_pack_blocks, one of `parts` parts of it: some columns, or some rows if there are few columns. A is stored
  * transposed, [K][M], if turned. */
-M_FN_OUT void m_gemm_blocks(int M, int N, int K, const float *A, ptrdiff_t lda, int turned, const float *B, float *C, ptrdiff_t ldc, int acc,
+M_FN_ONE void m_gemm_blocks(int M, int N, int K, const float *A, ptrdiff_t lda, int turned, const float *B, float *C, ptrdiff_t ldc, int acc,
                             int part, int parts)
 {
   const int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV, by_rows = panels < 4 * parts && M >= 8 * parts;

@@ -26,7 +26,7 @@ M_FN m_vec m_words(const uint16_t *p, int n)
 
 /* Packs K x N of bf16 numbers for m_gemm_pairs: panel after panel, each (K + 1) / 2 rows of words. A word has the
  * numbers of rows k and k + 1 of its column. If K is odd, the last row is paired with zeros. */
-M_FN_OUT void m_pack_pairs(int K, int N, const uint16_t *B, ptrdiff_t ldb, float *dst)
+M_FN_ONE void m_pack_pairs(int K, int N, const uint16_t *B, ptrdiff_t ldb, float *dst)
 {
   int vecs = (N + M_W - 1) / M_W, words = (K + 1) / 2;
   for (int k = 0; k < K; k += 2)
@@ -47,7 +47,7 @@ M_FN_OUT void m_pack_pairs(int K, int N, const uint16_t *B, ptrdiff_t ldb, float
 }
 
 /* The same for an operand that is stored transposed, [N][K], so that pairs are contiguous. */
-M_FN_OUT void m_pack_pairs_t(int K, int N, const uint16_t *B, ptrdiff_t ldb, float *dst)
+M_FN_ONE void m_pack_pairs_t(int K, int N, const uint16_t *B, ptrdiff_t ldb, float *dst)
 {
   int vecs = (N + M_W - 1) / M_W, words = (K + 1) / 2;
   for (int p = 0, col = 0; col < N; p++) {
@@ -69,12 +69,13 @@ M_FN_OUT void m_pack_pairs_t(int K, int N, const uint16_t *B, ptrdiff_t ldb, flo
 #define M_DEEP 256
 
 #if M_TILES
-/* M rows of A times up to two tiles of columns of `words` words each step. `lines` of next are fetched. */
+/* M rows of A times up to two tiles of columns of `words` words each step. `lines` of next are fetched. If M >= 32, the shape is
+ * that of whole tiles before and after. */
 M_FN void m_tiles_rows(int M, int wide, int steps, int words, const uint16_t *A, ptrdiff_t ars, const float *B, ptrdiff_t brs, float *C,
                        ptrdiff_t crs, int acc, const float *next, int lines)
 {
   const int blocks = (M + 31) / 32, end = M % 32, each = (lines / blocks + steps - 1) / steps;
-  if (M >= 32) m_tiles_shape(16, 16, words);
+  if (M >= 32 && words < 16) m_tiles_shape(16, 16, words);
   for (int i = 0; i < blocks; i++) {
     const int tall = i < M / 32 || end > 16;
     if (i == M / 32) m_tiles_shape(tall ? 16 : end, tall ? end - 16 : 0, words);
@@ -88,16 +89,18 @@ M_FN void m_tiles_rows(int M, int wide, int steps, int words, const uint16_t *A,
       m_tiles_block(0, 0, steps, A, ars, B, brs, C, crs, acc, next, each);
     A = (const uint16_t *)(const void *)((const char *)A + 32 * ars), C = (float *)(void *)((char *)C + 32 * crs), next += 16 * steps * each;
   }
+  if (M >= 32 && (end || words < 16)) m_tiles_shape(16, 16, 16);
 }
 #endif
 
 /* C (+)= A B for a strip of nv vectors and W words of each row. Rows of C have room for whole vectors. After the strip, `ahead` tells whether
  * others follow in memory, which are fetched. lda is even. */
-M_FN_OUT void m_pairs_strip(int M, int nv, int W, const uint16_t *A, ptrdiff_t lda, const float *B, float *C, ptrdiff_t ldc, int acc, int ahead)
+M_FN_ONE void m_pairs_strip(int M, int nv, int W, const uint16_t *A, ptrdiff_t lda, const float *B, float *C, ptrdiff_t ldc, int acc, int ahead)
 {
   const int width = nv * M_W;
 #if M_TILES
   __asm__ volatile("" : : : "memory"); /* loads of tiles are no accesses to memory for some compilers */
+  if (m_tiles_granted && M >= 32) m_tiles_shape(16, 16, 16);
   for (int k = 0; k < W && m_tiles_granted; k += M_DEEP) {
     const int depth = W - k < M_DEEP ? W - k : M_DEEP, steps = depth / 16, left = depth % 16, last = k + depth == W;
     const float *b = B + (ptrdiff_t)k * width;
@@ -118,46 +121,53 @@ M_FN_OUT void m_pairs_strip(int M, int nv, int W, const uint16_t *A, ptrdiff_t l
   const int deep = nv > 2 ? M_DEEP / 2 : M_DEEP;
   for (int k = 0; k < W; k += deep) {
     const int depth = W - k < deep ? W - k : deep;
-    m_panel_ahead(M, nv,
-                  (m_prod){(const float *)(const void *)A + k, B + (ptrdiff_t)k * width, C, lda / 2, 1, width, ldc, depth, acc || k, M_W, 0, 1},
-                  B + (ptrdiff_t)(k + depth) * width, k + depth < W || ahead ? depth * width / 16 : 0);
+    const float *a = (const float *)(const void *)A + k, *b = B + (ptrdiff_t)k * width;
+    const m_prod at = {a, b, C, lda / 2, 1, width, ldc, depth, acc || k, M_W, 0, 1};
+#if M_TILES
+    switch (nv) { /* seldom used, so one number of rows is enough: others would double the time to compile */
+    case 1: m_blocks(1, 1, M, at); break;
+    case 2: m_blocks(1, 2, M, at); break;
+    case 3: m_blocks(1, 3, M, at); break;
+    default: m_blocks(1, 4, M, at); break;
+    }
+#else
+    m_panel_ahead(M, nv, at, b + (ptrdiff_t)depth * width, k + depth < W || ahead ? depth * width / 16 : 0);
+#endif
   }
 }
 
 /* C (+)= A B of bf16 numbers. B is packed by m_pack_pairs, and lda is even. If K is odd, a row of A ends with an additional zero. */
-M_FN_OUT void m_gemm_pairs(int M, int N, int K, const uint16_t *A, ptrdiff_t lda, const float *B, float *C, ptrdiff_t ldc, int acc)
-{
 #if M_TILES
-  if (m_tiles_granted && M > 4) {
-    float sums[M_HEIGHT * M_PANEL] __attribute__((aligned(64)));
-    const int vecs = (N + M_W - 1) / M_W, words = (K + 1) / 2;
-    for (int p = 0, col = 0; col < N; p++) {
-      const int width = m_panel_width(vecs, p), cols = N - col < width ? N - col : width;
-      for (int i = 0; i < M; i += cols < width ? M_HEIGHT : M) {
-        const int rows = cols == width ? M : M - i < M_HEIGHT ? M - i : M_HEIGHT;
-        float *c = C + i * ldc + col;
-        if (cols == width) {
-          m_pairs_strip(rows, width / M_W, words, A, lda, B, c, ldc, acc, col + width < N);
-          continue;
+M_FN_ONE void m_gemm_pairs(int M, int N, int K, const uint16_t *A, ptrdiff_t lda, const float *B, float *C, ptrdiff_t ldc, int acc)
+{
+  float sums[32 * M_PANEL] __attribute__((aligned(64)));
+  const int vecs = (N + M_W - 1) / M_W, words = (K + 1) / 2;
+  for (int p = 0, col = 0; col < N; p++) {
+    const int width = m_panel_width(vecs, p), cols = N - col < width ? N - col : width;
+    if (cols == width) m_pairs_strip(M, width / M_W, words, A, lda, B, C + col, ldc, acc, col + width < N);
+    for (int i = 0; i < M && cols < width; i += 32) {
+      const int rows = M - i < 32 ? M - i : 32;
+      m_pairs_strip(rows, width / M_W, words, A + i * lda, lda, B, sums, width, 0, 0);
+      for (int r = 0; r < rows; r++)
+        for (int j = 0; j < cols; j += M_W) {
+          float *c = C + (i + r) * ldc + col + j;
+          const int n = cols - j < M_W ? cols - j : M_W;
+          const m_vec s = m_load(sums + r * width + j);
+          m_storen(c, n, acc ? m_loadn(c, n) + s : s);
         }
-        m_pairs_strip(rows, width / M_W, words, A + i * lda, lda, B, sums, width, 0, 0);
-        for (int r = 0; r < rows; r++)
-          for (int j = 0; j < cols; j += M_W) {
-            const int n = cols - j < M_W ? cols - j : M_W;
-            const m_vec s = m_load(sums + r * width + j);
-            m_storen(c + r * ldc + j, n, acc ? m_loadn(c + r * ldc + j, n) + s : s);
-          }
-      }
-      B += (ptrdiff_t)words * width, col += width;
     }
-    return;
+    B += (ptrdiff_t)words * width, col += width;
   }
-#endif
+}
+#else
+M_FN void m_gemm_pairs(int M, int N, int K, const uint16_t *A, ptrdiff_t lda, const float *B, float *C, ptrdiff_t ldc, int acc)
+{
   m_product(M, N, (m_prod){(const float *)(const void *)A, B, C, lda / 2, 1, 0, ldc, (K + 1) / 2, acc, M_W, 0, 1});
 }
+#endif
 
 /* Packs panels part, part + parts, ... of K x N of B, whose element (k, n) is at B[k * row + n * col], for m_gemm_words. row or col is 1. */
-M_FN_OUT void m_pack_words(int K, int N, const uint16_t *B, ptrdiff_t row, ptrdiff_t col, float *dst, int part, int parts)
+M_FN_ONE void m_pack_words(int K, int N, const uint16_t *B, ptrdiff_t row, ptrdiff_t col, float *dst, int part, int parts)
 {
   const int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV;
   for (int p = part; p < panels; p += parts) {
@@ -172,7 +182,7 @@ M_FN_OUT void m_pack_words(int K, int N, const uint16_t *B, ptrdiff_t row, ptrdi
 
 /* D = A B, one of `parts` parts of it: some columns, or some rows if there are few columns. B is packed by m_pack_words, K and lda are even. */
 #define M_GEMM_WORDS(name, type, store, storen)                                                                                                  \
-  M_FN_OUT void name(int M, int N, int K, const uint16_t *A, ptrdiff_t lda, const float *B, type *D, ptrdiff_t ldd, int part, int parts)         \
+  M_FN_ONE void name(int M, int N, int K, const uint16_t *A, ptrdiff_t lda, const float *B, type *D, ptrdiff_t ldd, int part, int parts)         \
   {                                                                                                                                              \
     float sums[M_HEIGHT * M_PANEL] __attribute__((aligned(64)));                                                                                 \
     const int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV, by_rows = panels < 4 * parts && M >= 32 * parts;                    \

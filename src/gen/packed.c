@@ -8,8 +8,6 @@ enum pack_order pack_order(const struct packing *p, const struct view *second, i
 {
   const int n = second->shape.n;
   const bool along = second->stride[n - 1] == 1;
-  for (int i = 0; i < n - 2; i++)
-    if (second->shape.d[i] != 1) return PACK_NONE;
   if (rows <= ROWS_IN_PLACE && along) return PACK_NONE;
   if (p->pairs && second->dtype == BF16 && (along || second->stride[n - 2] == 1)) return PACK_WORDS;
   return second->dtype == F32 || second->dtype == F16 || second->dtype == BF16 ? PACK_F32 : PACK_NONE;
@@ -31,49 +29,44 @@ int pack_add(struct arena *mem, struct packing *p, const struct packed_operand *
   return p->n - 1;
 }
 
-// Words of 4 bytes.
-static int64_t tile_words(const struct packed_operand *x)
-{
-  return (x->order == PACK_WORDS ? (x->rows + 1) / 2 : x->rows) * ((x->cols + 15) / 16 * 16);
-}
+int64_t pack_words(const struct packed_operand *x) { return (x->order == PACK_WORDS ? (x->rows + 1) / 2 : x->rows) * ((x->cols + 15) / 16 * 16); }
 
 int64_t pack_bytes(const struct packed_operand *x)
 {
-  int64_t bytes = 4 * tile_words(x);
+  int64_t bytes = 4 * pack_words(x);
   for (int i = 0; i < x->naxes; i++) bytes *= x->axes[i].parts;
   return bytes;
 }
 
-// The index of a tile.
-static const char *tile_index(struct arena *mem, const struct packed_operand *x)
+static const char *index_of(struct arena *mem, const struct cut_axis *a) { return arena_printf(mem, "%c%d", a->letter, a->index); }
+
+// " + index * words" for all axes, or for those of the grid and the loop alone.
+static const char *offset(struct arena *mem, const struct packed_operand *x, bool leading)
 {
-  const char *at = NULL;
-  for (int i = 0; i < x->naxes; i++) {
-    const char *own = arena_printf(mem, "%c%d", x->axes[i].letter, x->axes[i].index);
-    at = at ? arena_printf(mem, "(%s * %lld + %s)", at, (long long)x->axes[i].parts, own) : own;
-  }
+  const char *at = "";
+  int64_t words = pack_words(x);
+  for (int i = x->naxes - 1; i >= 0; words *= x->axes[i--].parts)
+    if (leading || x->axes[i].letter != 'm') at = arena_printf(mem, " + %s * %lld%s", index_of(mem, &x->axes[i]), (long long)words, at);
   return at;
 }
 
 const char *pack_tile(struct arena *mem, const struct packed_operand *x, const char *base)
 {
-  const char *at = tile_index(mem, x);
-  return at ? arena_printf(mem, "%s + %s * %lld", base, at, (long long)tile_words(x)) : base;
+  return arena_printf(mem, "%s%s", base, offset(mem, x, false));
 }
 
 const char *pack_text(struct arena *mem, const struct packed_operand *x, const struct view *from)
 {
-  const char *loops = "", *src = from->ptr, *at = tile_index(mem, x);
+  const char *loops = "", *src = from->ptr;
   for (int i = 0; i < x->naxes; i++) {
     const struct cut_axis *a = &x->axes[i];
-    const char *name = arena_printf(mem, "%c%d", a->letter, a->index);
+    const char *name = index_of(mem, a);
     loops = arena_printf(mem, "%sfor (ptrdiff_t %s = 0; %s < %lld; %s++) ", loops, name, name, (long long)a->parts, name);
     src = arena_printf(mem, "%s + %s * %lld", src, name, (long long)a->step);
   }
   const char *by = x->order == PACK_WORDS ? "m_pack_words"
                    : from->dtype == F32   ? "m_pack_blocks"
                                           : arena_printf(mem, "m_pack_blocks_%s", dtype_name(from->dtype));
-  const char *to = at ? arena_printf(mem, "to + %s * %lld", at, (long long)tile_words(x)) : "to";
-  return arena_printf(mem, "%s%s(%lld, %lld, %s, %lld, %lld, %s, i, MICA_THREADS);", loops, by, (long long)x->rows, (long long)x->cols, src,
-                      (long long)x->row, (long long)x->col, to);
+  return arena_printf(mem, "%s%s(%lld, %lld, %s, %lld, %lld, to%s, i, MICA_THREADS);", loops, by, (long long)x->rows, (long long)x->cols, src,
+                      (long long)x->row, (long long)x->col, offset(mem, x, true));
 }

@@ -6,6 +6,7 @@
 
 static const double SHORT_RUN = 256;  // bytes: contiguous runs of this length take twice the time of a stream
 static const double START = 2e-8;     // seconds to start one operator on one tile
+static const double PACKING = 5;      // bytes of a tile that are read from a cache in the time in which one is packed in pairs
 static const double OF_MEMORY = 0.02; // largest share of the memory for the tiles of all cores
 
 // Contiguous bytes of a tile in memory. The layout of a tensor that a kernel stores is not fixed, so the whole tile counts.
@@ -45,7 +46,8 @@ static struct search_term product_term(const struct model *m, const struct work 
   double efficiency = 0.97 * steps / (steps + 2) * (rows < 2 ? 0.5 : rows / (rows + 0.1)) * cols / (lanes * ceil(cols / lanes));
   double bytes = batch * k * ((w->pairs ? 2 : 4) * cols * ceil(rows / 16) + 4 * rows); // the right operand streams from cache
   double once = fmax(2 * batch * rows * cols * k / (one_core * efficiency), bytes / (m->t->cache_bandwidth / m->t->cores));
-  return (struct search_term){.compute = times_of(w, z) * (once + START)};
+  const double packing = w->pairs && !w->frozen ? PACKING * batch * 2 * k * cols / (m->t->cache_bandwidth / m->t->cores) : 0;
+  return (struct search_term){.compute = times_of(w, z) * (once + packing + START)};
 }
 
 static struct search_term pass_term(const struct model *m, const struct work *w, const struct sizes *z)
@@ -110,11 +112,11 @@ static double seconds_of(const struct target *t, double elements, double ops)
   return ops >= 10 ? elements * ops / 10 / t->exp_rate : elements * ops / (t->flops / 2);
 }
 
-// Whether a product reads its second operand packed in advance (gen_frozen.c). The operand is a view of a frozen input.
+// Whether a product reads its second operand packed in advance (packed.c of gen). The operand is a view of a frozen input.
 static bool packed_before(const struct graph *p, const struct node *n)
 {
-  const int root = graph_root(p, n->in[1]);
-  return p->tensors[root].frozen && p->tensors[root].dtype == F32 && p->tensors[n->in[1]].shape.n == 2;
+  const struct tensor *root = &p->tensors[graph_root(p, n->in[1])];
+  return root->frozen && (root->dtype == F32 || root->dtype == BF16 || root->dtype == F16) && p->tensors[n->in[1]].shape.n == 2;
 }
 
 static double library_seconds(const struct target *t, const struct graph *p, const struct node *n)
@@ -126,11 +128,11 @@ static double library_seconds(const struct target *t, const struct graph *p, con
   if (n->op == OP_MATMUL) {
     const struct shape *x = &p->tensors[n->in[0]].shape;
     double rows = (double)x->d[x->n - 2], k = (double)x->d[x->n - 1], flops = 2 * (double)shape_size(&out->shape) * k;
-    const bool packed = packed_before(p, n);
-    work = flops / ((packed ? 1.05 : 0.85) * t->flops * rows / (rows + 3) * k / (k + 12));
-    if (rows < 32 && !packed) bytes *= 1.6; // packing is not amortized
-    for (int i = 0; i < n->nin; i++)        // copies in fp32, for BLAS
-      if (p->tensors[n->in[i]].dtype != F32) bytes += 8 * (double)shape_size(&p->tensors[n->in[i]].shape);
+    const bool packed = packed_before(p, n), pairs = packed && p->tensors[n->in[1]].dtype == BF16 && t->pair_flops > t->flops;
+    work = flops / ((pairs ? 0.55 * t->pair_flops : (packed ? 1.05 : 0.85) * t->flops) * rows / (rows + 3) * k / (k + 12));
+    if (rows < 32 && !packed) bytes *= 1.6;         // packing is not amortized
+    for (int i = 0; i < (packed ? 1 : n->nin); i++) // copies in the dtype that is multiplied
+      if (p->tensors[n->in[i]].dtype != (pairs ? BF16 : F32)) bytes += 8 * (double)shape_size(&p->tensors[n->in[i]].shape);
   } else {
     work = seconds_of(t, (double)MAX(shape_size(&out->shape), shape_size(&p->tensors[n->in[0]].shape)), op_rows[n->op].cost);
   }

@@ -131,7 +131,7 @@ static double seconds(const struct model *m, const struct table *t, const struct
 {
   const struct op_row *row = &op_rows[d->op];
   double n = elements(m->s, t->v[d->a].has | (d->b < 0 ? 0 : t->v[d->b].has));
-  if (d->op == OP_MATMUL) return 2 * n / target_products(m->t, value_is_bf16(m, &t->v[d->b]));
+  if (d->op == OP_MATMUL) return 2 * n / target_products(m->t, values_make_pairs(m, &t->v[d->a], &t->v[d->b]));
   return cost_rules(m->t)->operate(m->t, n, row->cost);
 }
 

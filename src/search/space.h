@@ -391,8 +391,9 @@ struct work {                                                     // of one valu
   int kind, device;                                               // device: what LOAD reads
   int looped;                                                     // whether it is repeated in each iteration
   int elem;                                                       // bytes of an element of the tile; 0: no tile is filled
-  int16_t feeds, folds;    // only if the rules have `feeds`. LOAD: a product reads the tile; PASS: elements are summed
-  int16_t pairs, computed; // PRODUCT: the second operand is in bf16; the block computes both operands
+  int8_t feeds, folds;    // only if the rules have `feeds`. LOAD: a product reads the tile; PASS: elements are summed
+  int8_t pairs, computed; // PRODUCT: pairs of bf16 numbers are multiplied; the block computes both operands
+  int8_t frozen, zero[3]; // PRODUCT: the second operand is packed before
 };
 enum { MAX_ROOTS = 6 };
 struct works { // works of a kernel, in the order of its values
@@ -403,8 +404,8 @@ struct model {
   const struct target *t;
   const struct device *dev;
 };
-// Whether v is a bf16 tensor that products read without a copy. Tiles are fp32.
-bool value_is_bf16(const struct model *m, const struct search_value *v);
+// Whether products of these values multiply pairs of bf16 numbers (matmul.c of gen). Tiles are fp32.
+bool values_make_pairs(const struct model *m, const struct search_value *a, const struct search_value *b);
 void work_open(struct arena *mem, const struct model *m, struct table *t);
 // The work of the kernel that computes `roots` according to p.
 void work_of(const struct table *t, const struct pick *p, const int *roots, int nroots, struct works *w);

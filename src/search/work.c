@@ -11,10 +11,24 @@ static struct work load_work(const struct model *m, const struct search_value *v
       .feeds = feeds, .kind = WORK_LOAD, .device = v->leaf, .looped = v->phase == VARYING, .elem = m->dev[v->leaf].has ? 4 : 0, .stored = v->stored};
 }
 
-bool value_is_bf16(const struct model *m, const struct search_value *v)
+static const struct tensor *input_of(const struct model *m, const struct search_value *v)
 {
   const int input = v->leaf < 0 ? -1 : m->dev[v->leaf].input;
-  return input >= 0 && m->s->p->tensors[input].dtype == BF16;
+  return input < 0 ? NULL : &m->s->p->tensors[input];
+}
+
+static bool has_f32(const struct graph *p)
+{
+  for (int i = 0; i < p->nnodes; i++)
+    if (p->nodes[i].op == OP_INPUT && p->tensors[p->nodes[i].out].dtype == F32) return true;
+  return false;
+}
+
+bool values_make_pairs(const struct model *m, const struct search_value *a, const struct search_value *b)
+{
+  const struct tensor *x = input_of(m, a), *y = input_of(m, b);
+  if (y) return y->dtype == BF16;
+  return b->leaf < 0 && x && x->dtype == BF16 && m->t->pair_flops > m->t->flops && !has_f32(m->s->p);
 }
 
 static struct work product_work(const struct model *m, const struct table *t, const struct search_value *v, const struct deriv *d)
@@ -23,7 +37,8 @@ static struct work product_work(const struct model *m, const struct table *t, co
   return (struct work){.kind = WORK_PRODUCT,
                        .looped = v->phase == VARYING,
                        .elem = 4,
-                       .pairs = cost_rules(m->t)->pairs && value_is_bf16(m, &t->v[d->b]),
+                       .pairs = cost_rules(m->t)->pairs && values_make_pairs(m, &t->v[d->a], &t->v[d->b]),
+                       .frozen = cost_rules(m->t)->pairs && input_of(m, &t->v[d->b]) && input_of(m, &t->v[d->b])->frozen,
                        .stored = v->stored,
                        .over = over,
                        .batch = batch,

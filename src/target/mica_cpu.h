@@ -37,8 +37,10 @@
 #define M_FN static inline __attribute__((always_inline, unused))
 #define M_FN_OUT static __attribute__((noinline, unused)) /* not inlined, to save code size */
 #if defined(__clang__)
+#define M_FN_ONE M_FN_OUT
 #define M_UNROLL _Pragma("unroll")
 #else
+#define M_FN_ONE static __attribute__((noinline, unused, noclone)) /* compiled once, not for each set of constants */
 #define M_UNROLL _Pragma("GCC unroll 16")
 #endif
 
@@ -751,9 +753,9 @@ M_FN void m_ukr(int mr, int nv, int ragged, int stream, int pairs, const m_prod 
 #define M_SIZES(X) M_SIZES_(X, 1) M_SIZES_(X, 2) M_SIZES_(X, 3) M_SIZES_(X, 4)
 #define M_SIZES_(X, nv) X(1, nv) X(2, nv) X(3, nv) X(4, nv) X(5, nv) X(6, nv) X(7, nv) X(8, nv)
 #define M_DEFINE(mr, nv)                                                             \
-  M_FN_OUT void m_full_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 0, 0, 0, g); }   \
-  M_FN_OUT void m_ragged_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 1, 0, 0, g); } \
-  M_FN_OUT void m_pairs_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 1, 0, 1, g); }
+  M_FN_ONE void m_full_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 0, 0, 0, g); }   \
+  M_FN_ONE void m_ragged_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 1, 0, 0, g); } \
+  M_FN_ONE void m_pairs_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 1, 0, 1, g); }
 #define M_CASE(mr, nv)                    \
   case 10 * mr + nv:                      \
     if (M_NV >= nv && M_ROWS(nv) >= mr) { \

@@ -9,7 +9,7 @@
 #ifndef MICA_CPU_TILES_H
 #define MICA_CPU_TILES_H
 
-#if defined(__linux__) && defined(__x86_64__) && defined(__AMX_BF16__) && M_W == 16
+#if defined(__linux__) && defined(__x86_64__) && (defined(__AMX_BF16__) || defined(__AMXBF16__)) && M_W == 16
 #define M_TILES 1
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 M_FN int m_tiles_ask(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0; }
 
 /* Rows of the tiles of sums and of A, and words of their rows: `words` of A and rows of B */
-M_FN_OUT void m_tiles_shape(int rows0, int rows1, int words)
+M_FN_ONE void m_tiles_shape(int rows0, int rows1, int words)
 {
   struct {
     uint8_t palette, start, zero[14];

@@ -118,7 +118,7 @@ static void small_numbers(void **state)
       {&words, "X: bf16[1, 40]\n W: bf16[80, 40] frozen\n return matmul(X, transpose(W))", "m_gemm_words_bf16(1, 80, 40, "},
       {&words, "X: bf16[3, 2, 40]\n W: bf16[40, 700] frozen\n return matmul(X, W)", "m_gemm_words_bf16(6, 700, 40, "},
       {&words, "X: bf16[40, 24]\n W: bf16[40, 48] frozen\n return matmul(transpose(X), W)", "m_gemm_words_bf16(24, 48, 40, "},
-      {&words, "X: f32[24, 40]\n W: bf16[40, 48] frozen\n return matmul(X, W)", "m_gemm_words_f32(24, 48, 40, "},
+      {&words, "X: f32[24, 40]\n W: bf16[40, 48] frozen\n return matmul(X, W)", "m_gemm_blocks(24, 48, 40, "},
       {&words, "X: bf16[24, 41]\n W: bf16[41, 48] frozen\n return matmul(X, W)", "m_gemm_blocks(24, 48, 41, "},
   };
   for (size_t i = 0; i < COUNT(rows); i += (size_t)quick_step(2)) {
@@ -141,7 +141,7 @@ static void tiles_of_blocks(void **state)
        "packed0 + x0 * "},
       {"X: %s[40, 64]\n W: %s[64, 96] frozen",
        "block(x=2; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n save(accum(matmul(x, w)), omap={x:1}) }",
-       "packed0 + (x0 * 4 + l0) * "},
+       "packed0 + x0 * "},
       {"X: %s[40, 64]\n W: %s[96, 64] frozen",
        "block(x=2) { x = iter(X)\n w = iter(W, imap={x:0})\n save(exp(matmul(x, transpose(w))), omap={x:1}) }", "packed0 + x0 * "},
       {"X: %s[40, 63]\n W: %s[63, 50] frozen",
@@ -149,6 +149,10 @@ static void tiles_of_blocks(void **state)
       {"X: %s[40, 64]\n W: %s[64, 96] frozen\n V: %s[64, 96] frozen",
        "block(x=2) { x = iter(X)\n w = iter(W, imap={x:1})\n v = iter(V, imap={x:1})\n save(matmul(x, w) * matmul(x, v), omap={x:1}) }",
        "packed1 + x0 * "},
+      {"X: %s[40, 6, 32]\n W: %s[192, 50] frozen",
+       "block(x=1; i=3) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n y = reshape(w, shape=[2, 32, 50])\n "
+       "p = matmul(transpose(x, perm=[1, 0, 2]), y)\n save(reshape(sum(accum(p), dim=0), shape=[40, 50])) }",
+       "packed0 + l0 * "},
   };
   static const struct {
     const struct target *t;
