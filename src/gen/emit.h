@@ -20,7 +20,7 @@
 //   tile.c     places of tensors, tiles, copies
 //   gen_group.c  operators as loop nests;  fusion.c thread graphs;  accum.c accumulators
 //   matmul.c   products of tiles;  packed.c: frozen operands of theirs, packed
-//   gen_library.c  kernel-level operators
+//   gen_library.c  kernel-level operators;  gen_product.c: products
 #ifndef MICA_GEN_EMIT_H
 #define MICA_GEN_EMIT_H
 
@@ -79,8 +79,8 @@ void space_place(struct gen_space *s);
 
 // Orders, by the functions that pack an operand and multiply it: m_pack_blocks and m_gemm_blocks; m_pack_words, and m_gemm_words or m_gemm_pairs.
 enum pack_order { PACK_NONE, PACK_F32, PACK_WORDS };
-struct cut_axis { // of a grid or a loop, that divides a tensor
-  char letter;    // 'x': grid, 'l': loop
+struct cut_axis { // divides a tensor
+  char letter;    // 'x': of the grid, 'l': of the loop, 'm': a leading dimension, which has a matrix for each index
   int index;
   int64_t parts, step; // number of tiles; elements from one to the next
 };
@@ -100,10 +100,10 @@ struct packing {      // of a kernel
 // Whether the order suits the operand: not for few rows that read it where it is.
 enum pack_order pack_order(const struct packing *p, const struct view *second, int64_t rows);
 int pack_add(struct arena *mem, struct packing *p, const struct packed_operand *x); // the index of its parameter
-int64_t pack_bytes(const struct packed_operand *x);                                 // of all tiles
+int64_t pack_bytes(const struct packed_operand *x);                                 // of all matrices
 int64_t pack_words(const struct packed_operand *x);                                 // of a matrix, of 4 bytes
-const char *pack_tile(struct arena *mem, const struct packed_operand *x,
-                      const char *base); // address of the tile of the grid's and the loop's indices
+// The address of the tile that the indices of the grid and the loop select.
+const char *pack_tile(struct arena *mem, const struct packed_operand *x, const char *base);
 // The statement by which thread i packs its share of all matrices of the tensor `from`, at the address `to`.
 const char *pack_text(struct arena *mem, const struct packed_operand *x, const struct view *from);
 
@@ -279,7 +279,10 @@ int scan_node(struct block *b, int node, const struct scan *scan);
 
 int library_print(struct kernel *k, struct str *s, struct err *e); // the body of any node but BLOCK
 void library_copy(struct kernel *k, struct str *s, const struct view *from, const struct view *to);
-int at_print(struct kernel *k, struct str *s, struct err *e);     // gen_at.c: RULE_AT
+int at_print(struct kernel *k, struct str *s, struct err *e); // gen_at.c: RULE_AT
+// ---- gen_product.c: a product, and one with a triangle of ones ----
+void product_kernel(struct kernel *k, struct str *s);
+void scan_kernel(struct kernel *k, struct str *s, const struct scan *scan);
 int kernel_print(struct kernel *k, struct str *s, struct err *e); // the body of a BLOCK node
 
 #endif

@@ -4,8 +4,9 @@
 // the second operand straddles two cache lines, which costs a quarter of the rate.
 // So the kernel copies a misaligned operand that several rows share; one that many rows share is packed in any case.
 // An accumulator that is the product's only reader is added to directly.
-// A second operand of bf16 is packed in pairs for the instruction that multiplies two of them at once. It reads the first operand in bf16 too; sums
-// are fp32. Few rows read a second operand of 16-bit numbers where it is, and widen it in registers.
+// A second operand of bf16 is packed in pairs for instructions that multiply two of them at once, or tiles of them. They read the first operand in bf16
+// too; sums are fp32. Few rows read a second operand of 16-bit numbers where it is, and widen it in registers.
+// Tiles of frozen inputs are packed once (packed.c).
 #include "gen/emit.h"
 
 enum { DOT_ROWS = 4 };     // up to this number of rows, dot products with a transposed operand are faster than transposing it

@@ -54,7 +54,7 @@ struct target {
   double bandwidth;       // bytes/s of a copy, read and written bytes counted, all cores
   double cache_bandwidth; // bytes/s from l2, all cores
   double flops;           // fp32 operations/s of fused multiply-adds, all cores; of a GPU fp16 on its tensor cores
-  double pair_flops;      // of a CPU: operations/s of products of bf16, by the instruction that multiplies pairs; 0: there is none
+  double pair_flops;      // of a CPU: operations/s of products of bf16, by instructions that multiply pairs or tiles; 0: there are none
   double exp_rate;        // exponentials/s
   double launch;          // seconds to start and join one grid
   double link;            // bytes/s from one device to the others; on a CPU, whose ranks share one machine, the rate of a copy

@@ -115,7 +115,7 @@ static void small_numbers(void **state)
       {&host, "X: bf16[24, 40]\n W: bf16[48, 40] frozen\n return matmul(X, transpose(W))", "m_pack_blocks_bf16(40, 48, "},
       {&words, "X: bf16[200, 300]\n W: bf16[300, 150] frozen\n return matmul(X, W)", "m_gemm_words_bf16(200, 150, 300, "},
       {&words, "X: bf16[24, 600]\n W: bf16[72, 600] frozen\n return matmul(X, transpose(W)) + 1", "m_gemm_words_bf16(24, 72, 600, "},
-      {&words, "X: bf16[1, 40]\n W: bf16[80, 40] frozen\n return matmul(X, transpose(W))", "m_gemm_words_bf16(1, 80, 40, "},
+      {&words, "X: bf16[5, 40]\n W: bf16[80, 40] frozen\n return matmul(X, transpose(W))", "m_gemm_words_bf16(5, 80, 40, "},
       {&words, "X: bf16[3, 2, 40]\n W: bf16[40, 700] frozen\n return matmul(X, W)", "m_gemm_words_bf16(6, 700, 40, "},
       {&words, "X: bf16[40, 24]\n W: bf16[40, 48] frozen\n return matmul(transpose(X), W)", "m_gemm_words_bf16(24, 48, 40, "},
       {&words, "X: f32[24, 40]\n W: bf16[40, 48] frozen\n return matmul(X, W)", "m_gemm_blocks(24, 48, 40, "},
@@ -126,6 +126,31 @@ static void small_numbers(void **state)
     struct graph *g = parse(&mem, arena_printf(&mem, "program p { %s }", rows[i].text));
     same_when_frozen(build_for(rows[i].t, g, rows[i].word), g);
     arena_close(&mem);
+  }
+}
+
+// Few rows read a matrix of 16-bit numbers where it is, row by row or stored transposed, in strips.
+static void few_rows(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text, *word;
+  } rows[] = {
+      {"X: bf16[1, 40]\n W: bf16[300, 40]\n return matmul(X, transpose(W))", "m_gemm_bt_bf16(1, n, 40, "},
+      {"X: bf16[3, 40]\n W: bf16[40, 1100]\n return matmul(X, W)", "m_gemm_few_bf16(3, n, 40, "},
+      {"X: f16[4, 33]\n W: f16[33, 70] frozen\n return matmul(X, W)", "m_gemm_few_f16(4, n, 33, "},
+      {"X: f32[2, 40]\n W: f16[40, 48]\n return matmul(X, W)", "m_gemm_few_f16(2, n, 40, "},
+      {"X: bf16[40, 2]\n W: bf16[48, 40]\n return matmul(transpose(X), transpose(W))", "m_gemm_bt_bf16(2, n, 40, "},
+      {"X: f32[40, 2]\n W: bf16[48, 40]\n return matmul(transpose(X), transpose(W))", "cblas_sgemm"},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    double rel;
+    struct graph *g = parse(&mem, arena_printf(&mem, "program p { %s }", rows[i].text));
+    struct module *m = build_for(i % 2 ? &host : &words, g, rows[i].word);
+    if (check_numeric(m, g, 3, 1, NULL, &rel, &e)) fail_msg("%s", e.text);
+    module_close(m), arena_close(&mem);
   }
 }
 
@@ -215,7 +240,8 @@ static void results_are_written(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products),        cmocka_unit_test(operands),      cmocka_unit_test(small_numbers),
-                                     cmocka_unit_test(tiles_of_blocks), cmocka_unit_test(computed_once), cmocka_unit_test(results_are_written)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products),           cmocka_unit_test(operands),        cmocka_unit_test(small_numbers),
+                                     cmocka_unit_test(few_rows),           cmocka_unit_test(tiles_of_blocks), cmocka_unit_test(computed_once),
+                                     cmocka_unit_test(results_are_written)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
