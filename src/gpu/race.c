@@ -226,9 +226,19 @@ static int play_round(struct race *r, double seconds, int replays, struct err *e
   return OK;
 }
 
-static int halve(struct race *r, int finalists, struct err *e)
+// Whether a candidate took so much longer than another that it is left out.
+static bool apart(const struct race *r)
+{
+  double least = INFINITY, most = 0;
+  for (int i = 0; i < r->nwho; i++) least = fmin(least, r->seconds[r->who[i]]), most = fmax(most, r->seconds[r->who[i]]);
+  return most > FAR * least;
+}
+
+// few: all could be finalists, so none is left out because of a disturbance of a few replays.
+static int halve(struct race *r, int finalists, bool few, struct err *e)
 {
   if (play_round(r, 0, 3, e)) return e->status;
+  if (few && apart(r) && play_round(r, SHORT_REPLAY, 7, e)) return e->status;
   for (;;) {
     r->nwho = rank_keep(r->who, r->nwho, r->seconds, finalists, FAR);
     if (r->nwho <= finalists) return OK;
@@ -410,8 +420,10 @@ static int wait_for_code(struct race *r, struct err *e)
 
 static int narrow(struct race *r, struct err *e)
 {
-  leave_hopeless(r);
-  return halve(r, MAX(1, MIN(r->o->finalists > 0 ? r->o->finalists : FINALISTS, MOST_FINALISTS)), e);
+  const int finalists = MAX(1, MIN(r->o->finalists > 0 ? r->o->finalists : FINALISTS, MOST_FINALISTS));
+  const bool few = !r->o->quick && r->nwho <= finalists;
+  if (!few) leave_hopeless(r);
+  return halve(r, finalists, few, e);
 }
 
 // A stage is a span of the job's trace.
