@@ -8,6 +8,7 @@
 enum { PRETEND_L2 = 1 << 20 };
 struct pretend {
   int allocated, released, modules, graphs, launches, replays; // modules, graphs: that are not given back
+  int times;                                                   // that were read from events
   double clock;                                                // ns
   bool lost;
   double plain_off;  // what a plain kernel adds to the first element of its result
