@@ -121,7 +121,7 @@ static void small_numbers(void **state)
       {&words, "X: f32[24, 40]\n W: bf16[40, 48] frozen\n return matmul(X, W)", "m_gemm_blocks(24, 48, 40, "},
       {&words, "X: bf16[24, 41]\n W: bf16[41, 48] frozen\n return matmul(X, W)", "m_gemm_blocks(24, 48, 41, "},
   };
-  for (size_t i = 0; i < COUNT(rows); i += (size_t)quick_step(2)) {
+  for (size_t i = 0; i < COUNT(rows); i += (size_t)(quick_step(2) * thinned(2))) {
     struct arena mem = {0};
     struct graph *g = parse(&mem, arena_printf(&mem, "program p { %s }", rows[i].text));
     same_when_frozen(build_for(rows[i].t, g, rows[i].word), g);
@@ -143,7 +143,7 @@ static void few_rows(void **state)
       {"X: bf16[40, 2]\n W: bf16[48, 40]\n return matmul(transpose(X), transpose(W))", "m_gemm_bt_bf16(2, n, 40, "},
       {"X: f32[40, 2]\n W: bf16[48, 40]\n return matmul(transpose(X), transpose(W))", "cblas_sgemm"},
   };
-  for (size_t i = 0; i < COUNT(rows); i++) {
+  for (size_t i = 0; i < COUNT(rows); i += (size_t)thinned(2)) {
     struct arena mem = {0};
     struct err e = {0};
     double rel;
@@ -183,7 +183,7 @@ static void tiles_of_blocks(void **state)
     const struct target *t;
     const char *dtype;
   } kinds[] = {{&host, "f32"}, {&host, "bf16"}, {&words, "bf16"}, {&host, "f16"}};
-  for (size_t i = 0; i < COUNT(rows); i++)
+  for (size_t i = 0; i < COUNT(rows); i += (size_t)thinned(3))
     for (size_t k = 0; k < COUNT(kinds); k += (size_t)quick_step(2)) {
       struct arena mem = {0};
       const char *d = kinds[k].dtype, *inputs = arena_printf(&mem, rows[i].inputs, d, d, d);
