@@ -28,6 +28,8 @@
 
 enum { NEST_DIMS = 2 * MAX_DIMS };
 
+static inline bool is_half(enum dtype t) { return num_rows[t].bits == 16; } // f16, bf16
+
 // ---- gen_names.c ------------------------------------------------------------------------------------------
 
 // Appends one line of text: indentation, the text, a newline.
@@ -184,6 +186,7 @@ struct kernel {
   struct packing packing;
   bool blas;
 };
+
 // ---- gen_stages.c ----------------------------------------------------------------------------------------------
 
 struct place {
@@ -279,10 +282,9 @@ int scan_node(struct block *b, int node, const struct scan *scan);
 
 int library_print(struct kernel *k, struct str *s, struct err *e); // the body of any node but BLOCK
 void library_copy(struct kernel *k, struct str *s, const struct view *from, const struct view *to);
-int at_print(struct kernel *k, struct str *s, struct err *e); // gen_at.c: RULE_AT
-// ---- gen_product.c: a product, and one with a triangle of ones ----
-void product_kernel(struct kernel *k, struct str *s);
-void scan_kernel(struct kernel *k, struct str *s, const struct scan *scan);
-int kernel_print(struct kernel *k, struct str *s, struct err *e); // the body of a BLOCK node
+int at_print(struct kernel *k, struct str *s, struct err *e);               // gen_at.c: RULE_AT
+int kernel_print(struct kernel *k, struct str *s, struct err *e);           // kernel.c: the body of a BLOCK node
+void product_kernel(struct kernel *k, struct str *s);                       // gen_product.c
+void scan_kernel(struct kernel *k, struct str *s, const struct scan *scan); // gen_product.c: a product with a triangle of ones
 
 #endif

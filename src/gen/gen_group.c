@@ -38,8 +38,9 @@ static bool stores(const struct block *b, int i, const struct shape *value, int 
     *saver = k;
   }
   if (b->g->nodes[*saver].op != OP_SAVE) return false;
-  const struct view whole = tile_saved(b, *saver);
-  return n->op == OP_SAVE ? *to = whole, true : view_reshaped(&whole, value, to);
+  *to = tile_saved(b, *saver);
+  const struct view whole = *to;
+  return n->op == OP_SAVE || view_reshaped(&whole, value, to);
 }
 
 void group_sinks(struct block *b, struct nest *f, int tensor, int value, const struct folded *how, enum stage st)

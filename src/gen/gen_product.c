@@ -76,7 +76,7 @@ static bool print_few(struct kernel *k, struct str *s)
   const int n = b->shape.n, last = c.shape.n - 1;
   const int64_t m = shape_size(&c.shape) / c.shape.d[last], cols = c.shape.d[last], depth = b->shape.d[n - 2];
   const bool along = b->stride[n - 1] == 1, across = b->stride[n - 2] == 1;
-  if (m > STREAMED_ROWS || m != c.shape.d[last - 1] || (b->dtype != F16 && b->dtype != BF16) || !one_matrix(b) || !(along || across)) return false;
+  if (m > STREAMED_ROWS || m != c.shape.d[last - 1] || !is_half(b->dtype) || !one_matrix(b) || !(along || across)) return false;
   if (!along && x->dtype == F32 && x->stride[x->shape.n - 1] != 1) return false;
   const struct view a = readable(k, s, 0), out = c.dtype == F32 ? c : temporary(k, F32, &c.shape);
   const int row = a.shape.n - 2;
@@ -152,7 +152,7 @@ static bool print_frozen(struct kernel *k, struct str *s)
   if (!order || k->in[0].kind != PLACE_VIEW) return false;
   if (all.m != one.m && !(view_is_dense(&k->in[0].v) && k->in[0].v.shape.n == n)) return false;
   const struct view a = order == PACK_WORDS ? worded(k, s) : readable(k, s, 0);
-  const bool direct = c.dtype == F32 || (order == PACK_WORDS && (c.dtype == BF16 || c.dtype == F16));
+  const bool direct = c.dtype == F32 || (order == PACK_WORDS && is_half(c.dtype));
   const struct view out = direct ? c : temporary(k, F32, &c.shape);
   struct shape lead = out.shape;
   for (int i = 0; i < n - 2; i++) lead.d[i] = 1;

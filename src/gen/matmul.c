@@ -176,7 +176,7 @@ static struct view second(struct block *b, int tensor, const struct view *first,
   if (packed_before(b, rows, &v, kind)) return v;
   if (narrows(b, first, &v, rows)) {
     *kind = PAIRS;
-    if (b->operand[tensor].packed) return b->operand[tensor].v;
+    if (b->operand[tensor].packed) return b->operand[tensor].v; // in pairs: computed operands are not packed otherwise
     v = narrow_second(b, tensor, &v);
     return packed(b, tensor, &v);
   }
@@ -184,7 +184,7 @@ static struct view second(struct block *b, int tensor, const struct view *first,
     *kind = TURNED;
     return v;
   }
-  if (rows <= DOT_ROWS && (v.dtype == F16 || v.dtype == BF16) && v.stride[n - 1] == 1) {
+  if (rows <= DOT_ROWS && is_half(v.dtype) && v.stride[n - 1] == 1) {
     *kind = FEW;
     return v;
   }

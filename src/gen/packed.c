@@ -7,24 +7,26 @@ enum { ROWS_IN_PLACE = 4 };
 enum pack_order pack_order(const struct packing *p, const struct view *second, int64_t rows)
 {
   const int n = second->shape.n;
-  const bool small = second->dtype == F16 || second->dtype == BF16, along = second->stride[n - 1] == 1, across = second->stride[n - 2] == 1;
+  const bool small = is_half(second->dtype), along = second->stride[n - 1] == 1, across = second->stride[n - 2] == 1;
   if (rows <= ROWS_IN_PLACE && (along || (small && across))) return PACK_NONE;
   if (p->pairs && second->dtype == BF16 && (along || across)) return PACK_WORDS;
   return second->dtype == F32 || small ? PACK_F32 : PACK_NONE;
 }
 
-static bool same(const struct packed_operand *x, const struct packed_operand *y)
+static bool same_operand(const struct packed_operand *x, const struct packed_operand *y)
 {
   bool eq = x->input == y->input && x->order == y->order && x->rows == y->rows && x->cols == y->cols && x->row == y->row && x->col == y->col &&
             x->naxes == y->naxes;
-  for (int i = 0; i < x->naxes && eq; i++) eq = x->axes[i].letter == y->axes[i].letter && x->axes[i].index == y->axes[i].index;
+  for (int i = 0; i < x->naxes && eq; i++)
+    eq = x->axes[i].letter == y->axes[i].letter && x->axes[i].index == y->axes[i].index && x->axes[i].parts == y->axes[i].parts &&
+         x->axes[i].step == y->axes[i].step;
   return eq;
 }
 
 int pack_add(struct arena *mem, struct packing *p, const struct packed_operand *x)
 {
   for (int i = 0; i < p->n; i++)
-    if (same(&p->operands[i], x)) return i;
+    if (same_operand(&p->operands[i], x)) return i;
   PUSH(mem, p->operands, p->n, p->cap) = *x;
   return p->n - 1;
 }

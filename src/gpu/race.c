@@ -14,8 +14,8 @@
 
 enum { FINALISTS = 4, MOST_FINALISTS = 64, CHUNK = 32, REPEATS = 3, LAST_REPEATS = 8, QUICK = 8, REPLAYS = 20, MOST_SAMPLES = 1000 };
 enum { QUICK_REPLAYS = 15 }; // of about LAST_QUICK seconds: the last round of a quick race
-static const double SECONDS = 2, LIMIT = 10, FAR = 2, HOPELESS = 10, COARSE = 1e-4, REPLAY = 1.5e-3, SHORT_REPLAY = 0.5e-3, FIRST = 1e-3,
-                    LAST_QUICK = 1e-3, LONGEST_REPLAY = 8e-3;
+static const double SECONDS = 2, LIMIT = 10, FAR = 2, HOPELESS = 10, COARSE = 1e-4, PATIENT = 2e-2, REPLAY = 1.5e-3, SHORT_REPLAY = 0.5e-3,
+                    FIRST = 1e-3, LAST_QUICK = 1e-3, LONGEST_REPLAY = 8e-3;
 static const double CHEAP = 1e9, LONG_REFERENCE = 10, WARM_UP = 0.025; // CHEAP: multiply-adds of a reference that is evaluated twice; others: seconds
 
 struct race {
@@ -158,14 +158,14 @@ static int check_all(struct race *r, struct err *e)
   return OK;
 }
 
-// Candidates that are many times slower than the best by the host's clock are not timed.
-static void leave_hopeless(struct race *r)
+// Candidates that are many times slower than the best by the host's clock are not timed. slack: additional seconds, for disturbances.
+static void leave_hopeless(struct race *r, double slack)
 {
   double least = INFINITY;
   int n = 0;
   for (int i = 0; i < r->nwho; i++) least = fmin(least, r->seconds[r->who[i]]);
   for (int i = 0; i < r->nwho; i++)
-    if (r->seconds[r->who[i]] <= HOPELESS * least + COARSE) r->who[n++] = r->who[i];
+    if (r->seconds[r->who[i]] <= HOPELESS * least + slack) r->who[n++] = r->who[i];
   r->nwho = n;
 }
 
@@ -226,7 +226,7 @@ static int play_round(struct race *r, double seconds, int replays, struct err *e
   return OK;
 }
 
-// Whether a candidate took so much longer than another that it is left out.
+// True if the slowest candidate takes more than FAR times as long as the fastest. rank_keep drops such candidates.
 static bool apart(const struct race *r)
 {
   double least = INFINITY, most = 0;
@@ -234,7 +234,7 @@ static bool apart(const struct race *r)
   return most > FAR * least;
 }
 
-// few: all could be finalists, so none is left out because of a disturbance of a few replays.
+// few: all candidates could be finalists. They are timed a second time before one is dropped, because another process may disturb a few replays.
 static int halve(struct race *r, int finalists, bool few, struct err *e)
 {
   if (play_round(r, 0, 3, e)) return e->status;
@@ -422,7 +422,7 @@ static int narrow(struct race *r, struct err *e)
 {
   const int finalists = MAX(1, MIN(r->o->finalists > 0 ? r->o->finalists : FINALISTS, MOST_FINALISTS));
   const bool few = !r->o->quick && r->nwho <= finalists;
-  if (!few) leave_hopeless(r);
+  leave_hopeless(r, few ? PATIENT : COARSE);
   return halve(r, finalists, few, e);
 }
 

@@ -94,8 +94,8 @@ int stage_first(struct stage *s, struct err *e);                    // copies ou
 int stage_time(struct stage *s, struct wire *in, struct wire *out, struct err *e);
 // Captures launches [first, end), `times` times, on rotating sets or on one.
 int stage_record(struct stage *s, const struct loaded *l, int first, int end, int times, bool hot, struct gpu_graph **out, struct err *e);
-// Replays n graphs in turns, and each replay starts with another one. So a change of the clock rate changes the times of all. seconds[i * replays + r]:
-// of a launch of graph i, which has launches[i] of them.
+// Replays n graphs alternately, `replays` times each. The order rotates, so a change of the clock rate affects all graphs alike. Graph i has launches[i]
+// launches. seconds[i * replays + r] is the time of one launch of graph i in replay r.
 int stage_replay(struct stage *s, int n, struct gpu_graph *const *graph, const int *launches, int replays, bool flush, double *seconds,
                  struct err *e);
 

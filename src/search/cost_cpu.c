@@ -116,7 +116,7 @@ static double seconds_of(const struct target *t, double elements, double ops)
 static bool packed_before(const struct graph *p, const struct node *n)
 {
   const struct tensor *root = &p->tensors[graph_root(p, n->in[1])];
-  return root->frozen && (root->dtype == F32 || root->dtype == BF16 || root->dtype == F16) && p->tensors[n->in[1]].shape.n == 2;
+  return root->frozen && (root->dtype == F32 || num_rows[root->dtype].bits == 16) && p->tensors[n->in[1]].shape.n == 2;
 }
 
 static double library_seconds(const struct target *t, const struct graph *p, const struct node *n)

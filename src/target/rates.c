@@ -3,6 +3,9 @@
 #include "target/rates.h"
 #include "base/memory.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -10,8 +13,6 @@
 enum { ROUNDS = 3, JOINS = 200 };
 
 #if defined(__x86_64__)
-#include <cpuid.h>
-
 // Bits of cpuid's leaf 7: the tiles of AMX and their products of bf16.
 static bool has_amx(void)
 {
