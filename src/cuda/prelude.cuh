@@ -67,15 +67,17 @@ MICA __nv_bfloat162 mica_relu2(__nv_bfloat162 a) { return __hmax2_nan(a, __nv_bf
 // NaN if either operand is NaN, as in numpy and torch; fminf and fmaxf return the other operand.
 MICA float mica_min(float a, float b) { float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 MICA float mica_max(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+// Approximations without the scaling by which ex2 and division reach denormal numbers: these are 0 here. Arguments of rcp are at least 1.
+MICA float mica_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+MICA float mica_rcp(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+MICA float mica_logistic2(float x) { return mica_rcp(1.0f + mica_exp2(-x)); } // of x ln 2
 // x times the normal distribution function of x, as relu(x) - |x| Q. The tail Q is p(t) exp(-x^2 / 2) with t = 1 / (1 + 0.2316419 |x|) (Abramowitz and
 // Stegun, 26.2.17). The absolute error is at most 3.4e-7. An infinite x gives what the definition gives: inf, and NaN of -inf.
 MICA float mica_gelu(float x)
 {
-  const float a = fabsf(mica_min(x, 100.0f)), t = __fdividef(1.0f, fmaf(0.2316419f, a, 1.0f));
+  const float a = fabsf(mica_min(x, 100.0f)), t = mica_rcp(fmaf(0.2316419f, a, 1.0f));
   const float p = fmaf(fmaf(fmaf(fmaf(0.5307027145f, t, -0.7265760135f), t, 0.7107068705f), t, -0.142248368f), t, 0.127414796f) * t;
-  float e;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(a * a * -0.72134752f));
-  return fmaxf(x, 0.0f) - a * (p * e);
+  return fmaxf(x, 0.0f) - a * (p * mica_exp2(a * a * -0.72134752f));
 }
 MICA float mica_le(float a, float b) { return a <= b ? 1.0f : 0.0f; }
 MICA float mica_eq(float a, float b) { return a == b ? 1.0f : 0.0f; }

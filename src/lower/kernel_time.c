@@ -89,19 +89,21 @@ double kernel_time(const struct kernel_counts *c, const struct target *gpu, cons
   const int kind = (int)c->kind;
   const struct kernel_time_placed s = placed_of(c, gpu);
   double refills = c->flight > 0 ? fmax(1, c->loaded / c->flight) : 1;
-  double bytes = moved(c, gpu, r, kind, &s), computing = work(c, gpu, r, kind, &s);
+  double bytes = moved(c, gpu, r, kind, &s), computing = fmax(work(c, gpu, r, kind, &s), c->fed / (gpu->cache_bandwidth * R(fed)));
   double ring = s.turns * (R(refill) * (refills - 1) + R(latency) * c->loop_waits + R(step) * c->steps + R(loop_fold) * c->loop_folds +
                            R(loop_barrier) * c->loop_barriers * s.warps + R(loop_chain) * c->loop_chain);
   double once = (s.walks ? R(walk) : R(turn)) + R(latency) * c->waits + R(fold) * c->folds + R(barrier) * c->barriers + R(chain) * c->chain +
                 R(cluster) * log2(fmax(1, c->cluster)) + (c->soon > 0 ? R(soon) * c->soon * s.here / MEMORY_LINE : R(late));
-  double wait = once * (1 + (s.turns - 1) / pow(s.here, R(hide_waits)));
+  double wait = once * (1 + (s.turns - 1) / pow(s.here, R(hide_waits))), ends = s.most * c->ends / (gpu->lane_rate * R(ends));
   double hidden = pow(refills, R(hide_refills)) * pow(s.here, R(hide_here)) * pow(s.turns, R(hide_turns)), least = fmin(1, R(show)),
          show = least + (1 - least) / hidden;
   double longest = fmax(bytes, fmax(computing, ring));
   bool beneath = c->overlap > 1 && longest == computing;
   double late = beneath ? c->lines / s.busy * R(line) : 0; // after the loop
   if (beneath) show = fmin(show, shows_beneath(fmax(bytes, ring) / computing, R(beneath)));
-  double all = R(start) + longest + show * (bytes - late + computing + ring - longest) + late + wait + R(block) * s.most + R(thread) * c->threads;
+  double all =
+      R(start) + longest + show * (bytes - late + computing + ring - longest) + late + wait + ends + R(block) * s.most + R(thread) * c->threads;
+  all = fmax(longest, all - R(abreast) * c->abreast * (s.turns - 1));
   double deep = c->flight > 0 ? fmin(fmax(c->flight * s.here / STAGE, LEAST), MOST) : 1;
   return gpu->launch + all * pow(s.busy / gpu->cores, R(idle)) * pow(s.here, R(crowd)) * pow(deep, R(deep)) + R(tail) * c->tail;
 }

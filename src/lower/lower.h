@@ -42,7 +42,7 @@
 
 // ---- scheme.c --------------------------------------------------------------------------------------
 
-enum { KNOBS = 14, CHOICES = 64 };
+enum { KNOBS = 15, CHOICES = 64 };
 struct knobs {
   int v[KNOBS];
 };

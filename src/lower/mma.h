@@ -77,8 +77,9 @@ struct mma_tile {
   bool lanes;                          // no product reads it (mma_lane_tile)
   int due;                             // order of the first reads of tiles
   // set for the knobs
-  int slot;   // number in the queue; -1: it has separate memory
-  int buffer; // the tensor whose name the memory has
+  int slot;         // number in the queue; -1: it has separate memory
+  int buffer;       // the tensor whose name the memory has
+  const char *copy; // of a tile that does not change with the loop: which of several copies, as text; NULL: there is one
 };
 enum mma_section {
   MMA_PRE,

@@ -5,6 +5,7 @@
 #include <math.h>
 
 enum { ATOM = 16, UNROLLED = 16, FEW = 4, QUAD = 8, POLY = 10, ANYWHERE = 6 };
+static const double DENSE = 0.8; // instructions of lanes for a unit of the cost of an exponential and the like
 enum { BANK = 4, STAGED = 2, ADJACENT = 6, APART = 20, ENDS = 16 * 20 };
 // ATOM: most bytes of a thread's copy; UNROLLED, FEW: loads in flight; QUAD: columns of a quad of lanes; POLY: instructions of an exponential by
 // multiplications; ANYWHERE: of a piece of a row that begins anywhere. Compiled, it takes 45 instructions, and a piece of 16 bytes by cp.async, which
@@ -173,6 +174,7 @@ static void arithmetic(const struct mma_plan *p, struct kernel_counts *c)
     double each = times(p, rolled) * (p->own[v] ? p->partly : 1), elements = elements_in(p, s), rows = s.rows ? 2.0 * p->mt : 1;
     double all = each * p->threads * (elements + (n->kind == KERN_RESCALE ? elements_in(p, p->shape[v]) : 0));
     bool slow = cost_of(n) >= 10;
+    if (p->wg && !loop && maps) c->ends += all * 32 * p->wm * p->wn / p->threads * (slow ? DENSE * cost_of(n) : fmax(1, cost_of(n) / 2));
     double by_lanes = loop && p->poly && slow ? all / p->poly : 0;
     if (maps && slow)
       c->exps += all - by_lanes, c->lanes += POLY * by_lanes;

@@ -24,7 +24,7 @@ int mma_stages(const struct mma_plan *p, const struct mma_tile *t) { return t->v
 
 const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t)
 {
-  return t->varying ? "@stage" : t->slot < 0 ? "0" : arena_printf(p->job->mem, "%d", t->slot % p->stages);
+  return t->varying ? "@stage" : t->copy ? t->copy : t->slot < 0 ? "0" : arena_printf(p->job->mem, "%d", t->slot % p->stages);
 }
 
 // Row and column of piece j * threads + @tid. They are written so that j's part is visibly independent of the swizzle wherever it is.

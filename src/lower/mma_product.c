@@ -20,6 +20,7 @@ static bool rest(const struct mma_plan *p, int cols) { return p->cols[cols].nt %
 static const char *step_of(const struct mma_plan *p, int sum_cols)
 {
   const struct mma_cols *c = &p->cols[sum_cols];
+  if (c->from) return arena_printf(p->job->mem, "((%s) / 2 + s)", c->from);
   return c->split ? arena_printf(p->job->mem, "(@wn * %d + s)", c->nt / 2) : "s";
 }
 

@@ -75,7 +75,7 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
   for (int i = 0; i < p->ntiles; i++) {
     const struct mma_tile *t = &p->tile[i];
     const struct box *b = &w->box[i];
-    int copies = t->varying || t->slot == 0 ? p->stages : wgmma_copies(w);
+    int copies = t->varying || t->slot == 0 ? p->stages : wgmma_is_end(t) ? w->end_copies : wgmma_copies(w);
     if (t->slot > 0) continue;
     long long rows = t->rows, chunk = b->chunk, chunks = b->chunks;
     const char *shape = chunks == 1 ? arena_printf(k->mem, "[%lld, %lld]", rows, chunk)
@@ -89,15 +89,15 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
   if (w->any_fixed && w->walks) text_line(k->t, "%%done:[2].mbar.SH");
   int slots = p->stages * w->rings;
   if (w->any_varying) text_line(k->t, "%%full:[%d].mbar.SH", slots), text_line(k->t, "%%empty:[%d].mbar.SH", slots);
-  wgmma_declare_turns(k, w);
+  wgmma_declare_turns(k, w), wgmma_end_declare(k, w);
   text_open(k->t, "if (@tid == 0) {");
   for (int c = 0; w->any_fixed && c < wgmma_copies(w); c++) {
     text_line(k->t, "Sync<mbar.init, 1>(%%ready[%d])", c);
-    if (w->walks) text_line(k->t, "Sync<mbar.init, %d>(%%done[%d])", w->groups, c);
+    if (w->walks) text_line(k->t, "Sync<mbar.init, %d>(%%done[%d])", wgmma_readers(w), c);
   }
   wgmma_queue_init(k, w);
-  if (w->any_varying) wgmma_init(k, slots, "full", "empty", w->pair_axis >= 0 ? 2 * w->groups : w->groups);
-  wgmma_begin_turns(k, w);
+  if (w->any_varying) wgmma_init(k, slots, "full", "empty", wgmma_pair_size(w) * wgmma_readers(w));
+  wgmma_begin_turns(k, w), wgmma_end_init(k, w);
   text_line(k->t, "Sync<fence.mbar>()");
   text_close(k->t);
   if (w->pair_axis >= 0)
@@ -121,10 +121,13 @@ void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struc
               stage, (long long)b->chunk, box_shape(k->p, b), t->tensor, box_view(k->p, b, it, "c"), barrier);
 }
 
-// The ring of a tile; -1: it is loop-invariant.
-static int ring_of(const struct wg_plan *w, const struct mma_tile *t) { return !t->varying ? -1 : w->rings == 2 && t->value == w->second->b; }
+static int ring_of(const struct wg_plan *w, const struct mma_tile *t)
+{
+  if (!t->varying) return wgmma_is_end(t) ? WG_END : WG_FIXED;
+  return w->rings == 2 && t->value == w->second->b;
+}
 
-static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const char *stage, const char *it, const char *barrier)
+void wgmma_bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const char *stage, const char *it, const char *barrier)
 {
   const struct mma_plan *p = k->p;
   long long bytes = 0;
@@ -158,7 +161,7 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
   if (w->any_fixed) {
     const char *copy = w->p.wg_copy;
     if (w->walks) text_line(k->t, "Sync<mbar.wait, 1 - round / 2 %% 2>(%%done[%s])", copy);
-    bring(k, w, -1, copy, "0", arena_printf(k->mem, "ready[%s]", copy));
+    wgmma_bring(k, w, WG_FIXED, copy, "0", arena_printf(k->mem, "ready[%s]", copy));
   }
   wgmma_queue_bring(k, w);
   if (w->any_varying) {
@@ -167,8 +170,9 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
     for (int ring = 0; ring < w->rings; ring++) {
       const char *slot = ring ? wgmma_slot(k, w, w->second->b, "@stage") : "@stage";
       text_line(k->t, "Sync<mbar.wait, 1 - @n / %d %% 2>(%%empty[%s])", p->stages, slot);
-      bring(k, w, ring, "@stage", mma_iteration(k->p, "it"), arena_printf(k->mem, "full[%s]", slot));
+      wgmma_bring(k, w, ring, "@stage", mma_iteration(k->p, "it"), arena_printf(k->mem, "full[%s]", slot));
     }
+    wgmma_end_bring(k, w);
     text_close(k->t);
   }
   items_close(k, w);
@@ -220,6 +224,7 @@ static void loop(struct mma_kernel *k, const struct wg_plan *w)
     wgmma_release(k, w, p->wg_async ? " && it > 0" : "", p->wg_async ? arena_printf(k->mem, "(@n + %d) %% %d", p->stages - 1, p->stages) : "@stage");
   text_close(k->t);
   mma_forget(k, &known);
+  wgmma_give_turn(k, w);
   if (!p->wg_async) return;
   text_line(k->t, "Sync<wgmma.wait, 0>#group()");
   if (w->walks) wgmma_release(k, w, "", wgmma_last_stage(k));
@@ -231,17 +236,22 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   if (w->groups > 1) text_line(k->t, "Sync<setmaxnreg.inc, %d>#group()", w->computing);
   mma_section(k, MMA_CONST);
   wgmma_vector_load(k);
-  items_open(k, w);
+  if (w->alternate)
+    wgmma_turns_open(k, w);
+  else
+    items_open(k, w);
   if (w->any_fixed) text_line(k->t, "Sync<mbar.wait, %s>(%%ready[%s])", w->walks ? "round / 2 % 2" : "0", w->p.wg_copy);
   mma_section(k, MMA_PRE);
   if (p->iterations > 1) mma_hoist(k);
   wgmma_fetch_late(k, w);
   mma_declare_accumulators(k);
+  wgmma_take_turn(k, w);
   loop(k, w);
   k->section = MMA_POST;
   const int indent = k->t->indent;
   mma_finish_accumulators(k);
   wgmma_split_join(k, w);
+  wgmma_end_wait(k, w);
   mma_section(k, MMA_POST);
   if (w->any_fixed && w->walks) text_line(k->t, "if (@i == 0) {\nSync<mbar.arrive>(%%done[%s])", w->p.wg_copy);
   for (int i = 0; i < p->n->nsave; i++) {
@@ -250,6 +260,7 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
     else
       mma_save(k, i);
   }
+  wgmma_end_leave(k, w);
   items_close(k, w);
   wgmma_store_finish(k, w);
   if (w->split) text_until(k->t, indent);
@@ -285,7 +296,7 @@ static void groups(struct mma_kernel *k, const struct wg_plan *w)
   if (!w->walks && !k->p->tail) wgmma_item(k, w, item);
   text_line(t, "@tid = #t.indices()\n#me = #t.scalar()");
   text_line(t, "#groups:[%d].[128].thread = #t.tile([128])\n@g, @i = #groups.indices()\n#group:[128].thread = #groups[@g]", w->groups + 1);
-  if (w->wide == 1)
+  if (w->along == w->groups)
     mma_warps(t, warps, 1);
   else
     sharing_warps(k, w, warps);
@@ -337,7 +348,7 @@ const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
     .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
-    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step", "pair", "wide", "brought", "cols", "split"},
+    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step", "pair", "wide", "brought", "cols", "split", "alternate"},
     .named = WG_COLS,
     .rules = MMA_RULES,
     .tails = true,

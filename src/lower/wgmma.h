@@ -12,9 +12,11 @@
 //   wgmma_split.c    clusters of blocks that share the sum of an item: the plan
 //   wgmma_join.c     the same: the text
 //   wgmma_ahead.c    prefetches of data that the end of an item reads
+//   wgmma_end.c      matrices that the end of an item reads, by TMA
 //   wgmma_choice.c   settings of the knobs
 //   wgmma_product.c  products, and the ring that they read
 //   wgmma_chain.c    two products that overlap across iterations
+//   wgmma_turns.c    warpgroups that take items alternately
 //   wgmma.c          the frame of the kernel; the scheme
 #ifndef MICA_LOWER_WGMMA_H
 #define MICA_LOWER_WGMMA_H
@@ -60,7 +62,8 @@ enum wg_knob {
   WG_WIDE,
   WG_BROUGHT,
   WG_COLS,
-  WG_SPLIT
+  WG_SPLIT,
+  WG_ALTERNATE
 };                                                 // WG_LAST: which way a tail is done
 enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS }; // of products: none; two across iterations; by warpgroups in turns
 // warpgroups; of exponentials, one out of so many by a polynomial; columns of a product; blocks that share an item
@@ -76,14 +79,16 @@ struct wg_plan {
   struct wg_store *store;    // by saver
   enum mma_section *section; // by value, before some are done by pieces
   int64_t store_chunk;       // columns of a piece of a result; 0: none goes by TMA
-  int wide;                  // warpgroups that share the columns of results that no product sums over
+  int wide, along;           // warpgroups that share the columns of results that no product sums over; and the rows of an item
   int groups, places;    // groups: all that compute; places: for pieces of results in shared memory, a warpgroup; 0: fragments are stored as they are
   int64_t blocks, items; // launched, and of the block graph
   bool walks;            // blocks walk over items, since there are more of these
-  bool any_fixed, any_varying;
+  bool any_fixed, any_varying, any_end;     // tiles: for all iterations, for one, for what follows the loop
+  int end_copies;                           // of the last kind
   int computing, bringing;                  // registers of a thread
   const struct mma_product *first, *second; // of a chain that runs across iterations, or NULL
   bool turns;                               // warpgroups begin products in turns
+  bool alternate;                           // each warpgroup has items of its own, in turns
   int pair_axis;                            // along which two blocks are a pair that shares tiles; -1: none
   bool shared[MMA_TILES];                   // by tile: each block of a pair brings one half
   int split;                                // blocks of a cluster that share an item's iterations; 0: one block has all. Pairs of them share tiles
@@ -98,6 +103,7 @@ bool wgmma_may_bring(const struct wg_plan *w);                       // of a pla
 bool wgmma_loads_matrix(const struct mma_plan *p, int v, int *cols); // by lanes from device memory; sets the list of its columns, or -1
 bool wgmma_lanes_read(const struct mma_plan *p);                     // some tiles of the ring, not products alone
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k);
+int wgmma_readers(const struct wg_plan *w);                                // warpgroups of a block that read a stage
 int wgmma_copies(const struct wg_plan *w);                                 // of a tile that does not change with the loop
 bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t); // do others than products?
 const char *wgmma_rows(const struct mma_plan *p);                          // which of the warpgroups along rows this is, as text
@@ -128,10 +134,22 @@ void wgmma_vector_load(struct mma_kernel *k);
 // ---- wgmma.c ----
 // Pairs of mbarriers, by these names: full of one arrival, empty when so many readers have left.
 void wgmma_init(struct mma_kernel *k, int slots, const char *full, const char *empty, int readers);
+enum wgmma_ring { WG_END = -2, WG_FIXED }; // tiles that are in no ring
+void wgmma_bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const char *stage, const char *it, const char *barrier);
 void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
                       const char *barrier);
 // ---- wgmma_ahead.c ----
 void wgmma_fetch_late(struct mma_kernel *k, const struct wg_plan *w); // to L2, at the begin of an item
+// ---- wgmma_end.c ----
+bool wgmma_end_reads(const struct mma_plan *p, int v, int *cols); // whether only the end of an item reads the matrix; sets the list of its columns
+bool wgmma_is_end(const struct mma_tile *t);                      // whether the tile is such a matrix
+bool wgmma_end_fit(struct wg_plan *w);                            // after turns
+void wgmma_end_declare(struct mma_kernel *k, const struct wg_plan *w);
+void wgmma_end_init(struct mma_kernel *k, const struct wg_plan *w);
+void wgmma_end_bring(struct mma_kernel *k, const struct wg_plan *w); // in an iteration of the loop that copies tiles
+void wgmma_end_wait(struct mma_kernel *k, const struct wg_plan *w);  // of warpgroups that compute
+void wgmma_end_leave(struct mma_kernel *k, const struct wg_plan *w); // after their last read
+
 // ---- wgmma_pair.c ----
 bool wgmma_pair_fit(struct wg_plan *w, int pair);
 int wgmma_pair_size(const struct wg_plan *w); // blocks that share tiles: 2, or 1
@@ -169,6 +187,12 @@ void wgmma_wait(struct mma_kernel *k, int left);                           // un
 const char *wgmma_left(struct mma_kernel *k, const struct mma_product *x); // operands as text
 const char *wgmma_right(struct mma_kernel *k, const struct mma_product *x, const char *stage);
 void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *right, const char *into);
+
+// ---- wgmma_turns.c ----
+bool wgmma_turns_fit(struct wg_plan *w, int alternate);               // after blocks are counted
+void wgmma_turns_open(struct mma_kernel *k, const struct wg_plan *w); // the loop over the items of a warpgroup that computes
+void wgmma_take_turn(struct mma_kernel *k, const struct wg_plan *w);  // before the loop of an item
+void wgmma_give_turn(struct mma_kernel *k, const struct wg_plan *w);  // when all its stages have arrived
 
 // ---- wgmma_chain.c ----
 void wgmma_declare_turns(struct mma_kernel *k, const struct wg_plan *w);

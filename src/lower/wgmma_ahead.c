@@ -31,12 +31,13 @@ static void fetch(struct mma_kernel *k, const struct wg_plan *w, int v, int cols
   const struct mma_plan *p = k->p;
   const struct plan_access *a = mma_access(p, v);
   int unit = FETCHED / dtype_bytes(p->job->store[a->tensor]);
-  long long each = p->cols[cols].size / line, lines = mma_block_rows(p) * each, threads = 128ll * w->groups * MAX(1, w->split);
+  long long each = p->cols[cols].size / line, lines = mma_block_rows(p) * each, own = 128ll * (w->alternate ? 1 : w->groups),
+            threads = own * MAX(1, w->split);
   struct str at = {0};
   TEXT_ABOUT(k->t, p->n->block->tensors[a->tile].node + 1);
-  const char *own = w->split ? arena_printf(k->mem, "@rank * %d + ", 128 * w->groups) : "";
-  text_open(k->t, "for (f = 0; f < %lld; f += 1) {\n@fetched = f * %lld + %s@tid\nif (@fetched < %lld) {", (lines + threads - 1) / threads, threads,
-            own, lines);
+  const char *before = w->split ? arena_printf(k->mem, "@rank * %lld + ", own) : "";
+  text_open(k->t, "for (f = 0; f < %lld; f += 1) {\n@fetched = f * %lld + %s%s\nif (@fetched < %lld) {", (lines + threads - 1) / threads, threads,
+            before, w->alternate ? "@i" : "@tid", lines);
   if (mma_clipped(p, cols)) text_open(k->t, "if (@fetched %% %lld * %lld < %s) {", each, (long long)line, mma_clip_count(p, 1));
   mma_row_names(k, arena_printf(k->mem, "@fetched / %lld", each));
   mma_walk_base(p, a, unit, "0", &at);

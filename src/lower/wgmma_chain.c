@@ -94,12 +94,12 @@ static void rescale(struct mma_kernel *k, const struct wg_plan *w)
 
 void wgmma_declare_turns(struct mma_kernel *k, const struct wg_plan *w)
 {
-  if (w->turns) text_line(k->t, "%%turn:[%d].mbar.SH", w->groups);
+  if (w->turns || w->alternate) text_line(k->t, "%%turn:[%d].mbar.SH", w->groups);
 }
 
 void wgmma_begin_turns(struct mma_kernel *k, const struct wg_plan *w)
 {
-  for (int g = 0; w->turns && g < w->groups; g++) text_line(k->t, "Sync<mbar.init, 1>(%%turn[%d])", g);
+  for (int g = 0; (w->turns || w->alternate) && g < w->groups; g++) text_line(k->t, "Sync<mbar.init, 1>(%%turn[%d])", g);
 }
 
 // The first warpgroup waits for no turn of others before its own first turn. Turns are counted from 1, like iterations: with `it - 1` nvcc unrolls

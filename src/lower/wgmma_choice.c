@@ -128,6 +128,23 @@ static int add_splits(struct wg_plan *w, struct wgmma_way y, int pair, int n, in
   return n;
 }
 
+// Warpgroups that take items alternately, with the most stages that fit beside one or two places for pieces of results.
+static int add_turns(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out)
+{
+  char ignored[160] = "";
+  const int places = w->store_chunk ? 2 : 0;
+  for (int pair = 0; pair < 2; pair++) {
+    struct knobs k = knobs_of(y, 8, w->p.job->gpu->cores);
+    k.v[WG_ALTERNATE] = 1, k.v[WG_PAIR] = pair;
+    for (int store = places, stages = 2; store >= places / 2; store--, stages = k.v[WG_STAGES]) {
+      k.v[WG_STORE] = store, k.v[WG_STAGES] = 8;
+      while (k.v[WG_STAGES] > stages && !fits_so(w, &k, ignored)) k.v[WG_STAGES]--;
+      if (n < most && k.v[WG_STAGES] > stages) n = add(w, &k, n, out);
+    }
+  }
+  return n;
+}
+
 static int add_groups(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out, char why[160])
 {
   const int64_t iterations = w->p.iterations;
@@ -142,6 +159,7 @@ static int add_groups(struct wg_plan *w, struct wgmma_way y, int n, int most, st
     }
   if (iterations == 1) return n;
   n = add_pairs(w, y, n, most, out);
+  if (y.groups > 1 && y.groups < WG_MOST && !y.wide) n = add_turns(w, y, n, most, out);
   for (int pair = 0; pair < 2; pair++) n = add_splits(w, y, pair, n, most, out);
   return n;
 }

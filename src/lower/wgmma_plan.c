@@ -8,6 +8,8 @@
 static const int computing[WG_MOST + 1] = {0, 255, 240, 160, 112}, bringing[WG_MOST + 1] = {0, 0, 24, 32, 24};
 static const int most_estimated[WG_MOST + 1] = {0, 255, 224, 144, 100};
 
+int wgmma_readers(const struct wg_plan *w) { return w->alternate ? 1 : w->groups; }
+
 int wgmma_copies(const struct wg_plan *w) { return w->walks ? 2 : 1; }
 
 // Whether something other than products reads the tile.
@@ -47,7 +49,7 @@ bool wgmma_may_bring(const struct wg_plan *w)
 {
   int cols;
   for (int v = 0; v < w->p.k.nvalues && w->p.iterations > 1; v++)
-    if (reads_matrix(&w->p, v, &cols)) return true;
+    if (reads_matrix(&w->p, v, &cols) || wgmma_end_reads(&w->p, v, &cols)) return true;
   return false;
 }
 
@@ -60,7 +62,7 @@ static bool bring_matrices(struct wg_plan *w)
   p->why = ignored;
   for (int v = 0; v < p->k.nvalues && p->iterations > 1; v++) {
     int cols;
-    if (!reads_matrix(p, v, &cols) || !mma_lane_tile(p, v, cols)) continue;
+    if ((!reads_matrix(p, v, &cols) && !wgmma_end_reads(p, v, &cols)) || !mma_lane_tile(p, v, cols)) continue;
     if (!box_make(p, &p->tile[p->ntiles - 1], &w->box[p->ntiles - 1])) p->ntiles--, p->tile_of[v] = -1;
   }
   p->why = why;
@@ -159,6 +161,7 @@ static bool chain(struct wg_plan *w, int how)
   struct mma_plan *p = &w->p;
   w->first = w->second = NULL, w->turns = how == WG_TURNS, w->rings = 1;
   if (!how) return true;
+  if (w->alternate) return mma_refuse(p, "warpgroups of a chain share the tiles of an item");
   find_chain(w);
   if (!w->first) return mma_refuse(p, "no two products that follow each other in the loop");
   w->rings = 2;
@@ -172,7 +175,7 @@ static bool chain(struct wg_plan *w, int how)
 const char *wgmma_rows(const struct mma_plan *p)
 {
   int rows = p->wm / 4;
-  return p->wn == 1 ? "@g" : rows == 1 ? "0" : arena_printf(p->job->mem, "@g %% %d", rows);
+  return rows == 1 ? "0" : p->wn == 1 ? "@g" : arena_printf(p->job->mem, "@g %% %d", rows);
 }
 
 const char *wgmma_part(const struct mma_plan *p) { return p->wm == 4 ? "@g" : arena_printf(p->job->mem, "@g / %d", p->wm / 4); }
@@ -180,11 +183,11 @@ const char *wgmma_part(const struct mma_plan *p) { return p->wm == 4 ? "@g" : ar
 static bool share_groups(struct wg_plan *w, const struct knobs *k)
 {
   struct mma_plan *p = &w->p;
-  w->groups = k->v[WG_GROUPS], w->wide = MAX(k->v[WG_WIDE], 1);
+  w->groups = k->v[WG_GROUPS], w->wide = MAX(k->v[WG_WIDE], 1), w->alternate = k->v[WG_ALTERNATE] == 1;
   if (k->v[WG_WIDE] < 0 || k->v[WG_WIDE] == 1 || w->groups < 1 || w->groups > WG_MOST || w->groups % w->wide)
     return mma_refuse(p, "knobs out of range");
-  return mma_block_rows(p) % (w->groups / w->wide * 64) == 0 ||
-         mma_refuse(p, "%d warpgroups for %lld rows", w->groups / w->wide, (long long)mma_block_rows(p));
+  w->along = w->alternate ? 1 : w->groups / w->wide;
+  return mma_block_rows(p) % (w->along * 64) == 0 || mma_refuse(p, "%d warpgroups for %lld rows", w->along, (long long)mma_block_rows(p));
 }
 
 // Whether a warpgroup's columns of each product fit one instruction, and are whole pieces of a tile.
@@ -221,7 +224,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   if (w->places < 0 || w->places > 4 || (w->places && p->job->tail)) return mma_refuse(p, "knobs out of range");
   if (w->places && !w->store_chunk) return mma_refuse(p, "no result is a box of 16-bit elements");
   wgmma_store_sections(w);
-  struct knobs as = {{[MMA_WM] = 4 * (w->groups / w->wide), [MMA_WN] = w->wide, [MMA_BY] = MMA_BY_COLUMNS, [MMA_STAGES] = k->v[WG_STAGES]}};
+  struct knobs as = {{[MMA_WM] = 4 * w->along, [MMA_WN] = w->wide, [MMA_BY] = MMA_BY_COLUMNS, [MMA_STAGES] = k->v[WG_STAGES]}};
   struct target roomy = *p->job->gpu;
   struct lower_job job = *p->job;
   const struct lower_job *own = p->job;
@@ -231,7 +234,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   if (!fits || !share_columns_so(w)) return false;
   p->shared += 1024 + 32 * p->stages + 64 + wgmma_store_bytes(w) + wgmma_vector_bytes(w);
   w->any_fixed = false;
-  for (int i = 0; i < p->ntiles; i++) w->any_fixed |= !p->tile[i].varying && p->tile[i].slot < 0;
+  for (int i = 0; i < p->ntiles; i++) w->any_fixed |= !p->tile[i].varying && p->tile[i].slot < 0 && !wgmma_is_end(&p->tile[i]);
   w->items = w->blocks = graph_blocks(p->n->block);
   if (k->v[WG_BLOCKS] < 0) return mma_refuse(p, "knobs out of range");
   if (k->v[WG_BLOCKS] && k->v[WG_BLOCKS] < w->items) w->blocks = k->v[WG_BLOCKS];
@@ -241,11 +244,11 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   p->hides = p->may_hide && !w->walks; // persistent blocks count iterations, the same number for each item
   if (w->walks && !w->any_varying) return mma_refuse(p, "blocks do not walk over tiles without a loop");
   for (int i = 0; i < p->ntiles; i++)
-    if (w->walks && !p->tile[i].varying) {
+    if (w->walks && !p->tile[i].varying && !wgmma_is_end(&p->tile[i])) {
       if (wgmma_reads_tile(p, &p->tile[i])) return mma_refuse(p, "lanes read a tile that does not change with the loop");
       p->shared += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type); // two, so that the next one is copied early
     }
-  if (!wgmma_pair_fit(w, k->v[WG_PAIR])) return false;
+  if (!wgmma_pair_fit(w, k->v[WG_PAIR]) || !wgmma_turns_fit(w, k->v[WG_ALTERNATE]) || !wgmma_end_fit(w)) return false;
   if (p->job->tail && w->walks) return mma_refuse(p, "blocks that walk have no tail");
   if (!mma_tail_fit(p, k->v[WG_LAST], 128 * w->groups)) return false;
   p->wg_async = adds_only(p), p->wg_copy = w->walks ? "round % 2" : "0";
@@ -255,6 +258,6 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   if (p->registers > (w->first || p->job->exact ? w->computing : most_estimated[w->groups]))
     return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
   p->threads = 128 * (w->groups + 1);
-  if (!w->split) mma_runs_choose(p, seconds, w);
+  if (!w->split && !w->alternate) mma_runs_choose(p, seconds, w); // the warps of two warpgroups would use the same stage
   return true;
 }

@@ -96,6 +96,7 @@ bool wgmma_split_fit(struct wg_plan *w, int split)
   if (!(gpu->can & CAN_CLUSTER) || gpu->cluster < wgmma_cluster(w)) return mma_refuse(p, "the target has no clusters of %d blocks", wgmma_cluster(w));
   if (p->job->tail || p->may_hide) return mma_refuse(p, "blocks do not share a loop with a tail or with hidden iterations");
   if (w->walks || w->first) return mma_refuse(p, "blocks that share a loop do not walk or chain products");
+  if (w->any_end) return mma_refuse(p, "blocks that share a loop bring no matrices for its end");
   if (p->iterations < split || norm_only_loop(p->n->block) < 0) return mma_refuse(p, "%d blocks share one loop of as many iterations", split);
   if (!may_split(p)) return false;
   if (in_slices(w)) w->slices = split;

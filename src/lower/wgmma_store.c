@@ -162,7 +162,8 @@ static const char *place(struct mma_kernel *k, const struct wg_plan *w, int save
     if (i == save) before = all;
     if (w->store[i].sent) all += pieces_of(w, i);
   }
-  const char *round = w->walks && all % w->places ? arena_printf(k->mem, "round * %lld + ", (long long)all) : "";
+  const char *own = w->alternate ? arena_printf(k->mem, "round / %d", w->groups) : "round";
+  const char *round = w->walks && all % w->places ? arena_printf(k->mem, "%s * %lld + ", own, (long long)all) : "";
   return arena_printf(k->mem, "(%s%lld + j * %d + m) %% %d", round, (long long)before, w->p.mt, w->places);
 }
 

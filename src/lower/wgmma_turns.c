@@ -1,0 +1,34 @@
+// Warpgroups that take the items of a block alternately. Each has all rows of its item, and its own part of the ring: tiles arrive in the order of
+// items. While one warpgroup computes and stores what follows the loop, the products of another run.
+//
+// A turn is the loop of an item. A warpgroup begins its loop when the previous one has seen all its stages arrive. Only then is the parity of a
+// stage's barrier that of the warpgroup's own item: a barrier that is two phases behind has the same parity.
+#include "lower/wgmma.h"
+
+bool wgmma_turns_fit(struct wg_plan *w, int alternate)
+{
+  struct mma_plan *p = &w->p;
+  if (alternate < 0 || alternate > 1) return mma_refuse(p, "knobs out of range");
+  if (!alternate) return true;
+  if (w->groups < 2 || w->wide > 1) return mma_refuse(p, "no warpgroups that can have items of their own");
+  if (!w->walks || p->iterations == 1) return mma_refuse(p, "only blocks that walk, with a loop, have turns");
+  return true;
+}
+
+void wgmma_turns_open(struct mma_kernel *k, const struct wg_plan *w)
+{
+  text_begin(k->t, "for (round = @g; round < ceil($items - @first, $blocks); round += $groups) rolled {\n@item = round * $blocks + @first",
+             HOLES(NULL, INT(items, w->items), INT(blocks, w->blocks), INT(groups, w->groups)));
+  wgmma_item(k, w, "@item");
+}
+
+// The first item of a block waits for nobody: a new barrier counts as complete for the other parity.
+void wgmma_take_turn(struct mma_kernel *k, const struct wg_plan *w)
+{
+  if (w->alternate) text_line(k->t, "@turn = (round + %d) / %d + 1\nSync<mbar.wait, @turn %% 2>(%%turn[@g])", w->groups - 1, w->groups);
+}
+
+void wgmma_give_turn(struct mma_kernel *k, const struct wg_plan *w)
+{
+  if (w->alternate) text_line(k->t, "if (@i == 0) {\nSync<mbar.arrive>(%%turn[(@g + 1) %% %d])", w->groups);
+}
