@@ -52,8 +52,9 @@ static void signature(struct printer *w)
     c_line(&w->s, "extern \"C\" __global__ void __cluster_dims__(%d, 1, 1)", k->cluster);
   else
     c_line(&w->s, "extern \"C\" __global__ void");
-  c_line(&w->s, "__launch_bounds__(%lld%s) %s(%s)", (long long)ex_value(k->groups[k->threads].size), cu_has(k, SEM_SETMAXNREG) ? ", 1" : "",
-         w->kernel, str_text(&s));
+  const int blocks = tile_blocks_by_registers(k);
+  const char *least = blocks ? arena_printf(w->s.mem, ", %d", blocks) : "";
+  c_line(&w->s, "__launch_bounds__(%lld%s) %s(%s)", (long long)ex_value(k->groups[k->threads].size), least, w->kernel, str_text(&s));
   str_free(&s);
 }
 

@@ -138,26 +138,14 @@ void wgmma_bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const 
     if (ring_of(w, &p->tile[i]) == ring && p->tile[i].slot < 0) wgmma_bring_tile(k, w, &p->tile[i], stage, it, barrier);
 }
 
-// Opens the loop over the items of a block. An item is a block of the block graph with number @bid. Stages continue across items.
-static void items_open(struct mma_kernel *k, const struct wg_plan *w)
-{
-  if (!w->walks) return;
-  text_begin(k->t, "for (round = 0; round < ceil($items - @first, $blocks); round += 1) rolled {\n@item = round * $blocks + @first",
-             HOLES(NULL, INT(items, w->items), INT(blocks, w->blocks)));
-  wgmma_item(k, w, "@item");
-}
-
-static void items_close(struct mma_kernel *k, const struct wg_plan *w)
-{
-  if (w->walks) text_close(k->t);
-}
-
 static void producer(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct mma_plan *p = k->p;
-  if (w->groups > 1) text_line(k->t, "Sync<setmaxnreg.dec, %d>#group()", w->bringing);
-  text_open(k->t, "if (@i == 0) {");
-  items_open(k, w);
+  if (w->divides) text_line(k->t, "Sync<setmaxnreg.dec, %d>#group()", w->bringing);
+  const bool warp = wgmma_counts(w) && p->hidden.loads; // a warp loads the bounds of an item
+  text_open(k->t, warp ? "if (@i < 32) {" : "if (@i == 0) {");
+  wgmma_items_open(k, w, false);
+  if (warp) text_open(k->t, "if (@i == 0) {");
   if (w->any_fixed) {
     const char *copy = w->p.wg_copy;
     if (w->walks) text_line(k->t, "Sync<mbar.wait, 1 - round / 2 %% 2>(%%done[%s])", copy);
@@ -175,7 +163,8 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
     wgmma_end_bring(k, w);
     text_close(k->t);
   }
-  items_close(k, w);
+  if (warp) text_close(k->t);
+  wgmma_items_close(k, w);
   text_close(k->t);
 }
 
@@ -227,19 +216,16 @@ static void loop(struct mma_kernel *k, const struct wg_plan *w)
   wgmma_give_turn(k, w);
   if (!p->wg_async) return;
   text_line(k->t, "Sync<wgmma.wait, 0>#group()");
-  if (w->walks) wgmma_release(k, w, "", wgmma_last_stage(k));
+  if (w->walks) wgmma_release(k, w, "", wgmma_last_stage(k, w));
 }
 
 static void consumers(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct mma_plan *p = k->p;
-  if (w->groups > 1) text_line(k->t, "Sync<setmaxnreg.inc, %d>#group()", w->computing);
+  if (w->divides) text_line(k->t, "Sync<setmaxnreg.inc, %d>#group()", w->computing);
   mma_section(k, MMA_CONST);
   wgmma_vector_load(k);
-  if (w->alternate)
-    wgmma_turns_open(k, w);
-  else
-    items_open(k, w);
+  wgmma_items_open(k, w, w->alternate);
   if (w->any_fixed) text_line(k->t, "Sync<mbar.wait, %s>(%%ready[%s])", w->walks ? "round / 2 % 2" : "0", w->p.wg_copy);
   mma_section(k, MMA_PRE);
   if (p->iterations > 1) mma_hoist(k);
@@ -261,7 +247,7 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
       mma_save(k, i);
   }
   wgmma_end_leave(k, w);
-  items_close(k, w);
+  wgmma_items_close(k, w);
   wgmma_store_finish(k, w);
   if (w->split) text_until(k->t, indent);
   if (p->tail) tail_emit(p->tail, k->t, k->global, 128 * w->groups);
@@ -290,10 +276,12 @@ static void groups(struct mma_kernel *k, const struct wg_plan *w)
     tail_blocks(k->p->tail, t);
   else
     text_line(t, "@first = #grid.indices()");
-  bool backwards = k->p->hides && k->p->backwards;
-  const char *item = w->split ? wgmma_split_bounds(k, w) : backwards ? arena_printf(k->mem, "(%lld - @first)", (long long)w->items - 1) : "@first";
+  const char *item = w->split ? wgmma_split_bounds(k, w) : NULL;
   wgmma_pair_names(k, w);
-  if (!w->walks && !k->p->tail) wgmma_item(k, w, item);
+  if (item)
+    wgmma_item(k, w, item);
+  else if (!w->walks && !k->p->tail)
+    wgmma_item_alone(k, w);
   text_line(t, "@tid = #t.indices()\n#me = #t.scalar()");
   text_line(t, "#groups:[%d].[128].thread = #t.tile([128])\n@g, @i = #groups.indices()\n#group:[128].thread = #groups[@g]", w->groups + 1);
   if (w->along == w->groups)
@@ -306,10 +294,10 @@ static void groups(struct mma_kernel *k, const struct wg_plan *w)
 static void body(struct mma_kernel *k, const struct wg_plan *w)
 {
   groups(k, w);
-  mma_hidden_bounds(k, false);
+  if (!w->walks) mma_hidden_bounds(k, false);
   declare(k, w);
   if (k->p->job->dependent) text_line(k->t, "Sync<grid.trigger>#t()\nSync<grid.wait>#t()");
-  mma_hidden_bounds(k, true);
+  if (!w->walks) mma_hidden_bounds(k, true);
   text_open(k->t, "if (@g == %d) {", w->groups);
   producer(k, w);
   if (k->p->tail) tail_accompany(k->p->tail, k->t);

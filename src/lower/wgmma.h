@@ -16,6 +16,7 @@
 //   wgmma_choice.c   settings of the knobs
 //   wgmma_product.c  products, and the ring that they read
 //   wgmma_chain.c    two products that overlap across iterations
+//   wgmma_items.c    the items of a block
 //   wgmma_turns.c    warpgroups that take items alternately
 //   wgmma.c          the frame of the kernel; the scheme
 #ifndef MICA_LOWER_WGMMA_H
@@ -86,6 +87,7 @@ struct wg_plan {
   bool any_fixed, any_varying, any_end;     // tiles: for all iterations, for one, for what follows the loop
   int end_copies;                           // of the last kind
   int computing, bringing;                  // registers of a thread
+  bool divides, two;                        // warpgroups ask for these registers; for those of two blocks on a multiprocessor
   const struct mma_product *first, *second; // of a chain that runs across iterations, or NULL
   bool turns;                               // warpgroups begin products in turns
   bool alternate;                           // each warpgroup has items of its own, in turns
@@ -180,7 +182,7 @@ void wgmma_item(struct mma_kernel *k, const struct wg_plan *w, const char *item)
 // ---- wgmma_product.c ----
 void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w); // @n counts iterations of all items, @stage is the ring's
 const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int value, const char *stage);    // of its barriers
-const char *wgmma_last_stage(struct mma_kernel *k);                                                     // of the last iteration of an item
+const char *wgmma_last_stage(struct mma_kernel *k, const struct wg_plan *w);                            // of the last iteration of an item
 void wgmma_release(struct mma_kernel *k, const struct wg_plan *w, const char *when, const char *which); // of a stage, where `when` holds; ""
 void wgmma_commit(struct mma_kernel *k);
 void wgmma_wait(struct mma_kernel *k, int left);                           // until so many groups of products are under way
@@ -188,11 +190,17 @@ const char *wgmma_left(struct mma_kernel *k, const struct mma_product *x); // op
 const char *wgmma_right(struct mma_kernel *k, const struct mma_product *x, const char *stage);
 void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *right, const char *into);
 
+// ---- wgmma_items.c ----
+bool wgmma_counts(const struct wg_plan *w);                           // whether items have different numbers of iterations, which a block counts
+void wgmma_item_alone(struct mma_kernel *k, const struct wg_plan *w); // prints @bid of the only item
+void wgmma_items_open(struct mma_kernel *k, const struct wg_plan *w, bool in_turns); // the loop over items; in_turns: those of a warpgroup
+void wgmma_items_close(struct mma_kernel *k, const struct wg_plan *w);
+const char *wgmma_iterations_before(struct mma_kernel *k, const struct wg_plan *w);
+
 // ---- wgmma_turns.c ----
-bool wgmma_turns_fit(struct wg_plan *w, int alternate);               // after blocks are counted
-void wgmma_turns_open(struct mma_kernel *k, const struct wg_plan *w); // the loop over the items of a warpgroup that computes
-void wgmma_take_turn(struct mma_kernel *k, const struct wg_plan *w);  // before the loop of an item
-void wgmma_give_turn(struct mma_kernel *k, const struct wg_plan *w);  // when all its stages have arrived
+bool wgmma_turns_fit(struct wg_plan *w, int alternate);              // after blocks are counted
+void wgmma_take_turn(struct mma_kernel *k, const struct wg_plan *w); // before the loop of an item
+void wgmma_give_turn(struct mma_kernel *k, const struct wg_plan *w); // when all its stages have arrived
 
 // ---- wgmma_chain.c ----
 void wgmma_declare_turns(struct mma_kernel *k, const struct wg_plan *w);

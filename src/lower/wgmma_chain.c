@@ -108,7 +108,10 @@ void wgmma_begin_turns(struct mma_kernel *k, const struct wg_plan *w)
 static void take_turn(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (!w->turns) return;
-  text_line(k->t, "@turn = %sit", w->walks ? arena_printf(k->mem, "round * %lld + ", (long long)k->p->iterations - 1) : "");
+  const char *before = wgmma_counts(w) ? "@before - round + "
+                       : w->walks      ? arena_printf(k->mem, "round * %lld + ", (long long)k->p->iterations - 1)
+                                       : "";
+  text_line(k->t, "@turn = %sit", before); // the first iteration of an item takes none
   text_line(k->t, "Sync<mbar.wait, (@turn + (@g > 0)) %% 2><<<#grid, #me>>>(%%turn[@g])");
 }
 
@@ -166,7 +169,7 @@ void wgmma_chain(struct mma_kernel *k, const struct wg_plan *w)
   other_iterations(k, w, left);
   mma_forget(k, &known);
   fence(k);
-  begin_second(k, w, left, wgmma_last_stage(k));
+  begin_second(k, w, left, wgmma_last_stage(k, w));
   wgmma_wait(k, 0);
-  if (w->walks) release(k, w, w->second, wgmma_last_stage(k));
+  if (w->walks) release(k, w, w->second, wgmma_last_stage(k, w));
 }

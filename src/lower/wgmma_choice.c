@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-// Persistent blocks need more items than blocks.
+// Persistent blocks need more items than blocks. There are two for each multiprocessor only where it has room for them.
 static bool fits_so(struct wg_plan *w, const struct knobs *k, char why[160])
 {
   char other[160];
   w->p.why = *why ? other : why; // the first reason is kept
-  return wgmma_fit(w, k) && (!k->v[WG_BLOCKS] || w->walks);
+  return wgmma_fit(w, k) && (!k->v[WG_BLOCKS] || (w->walks && (w->two || k->v[WG_BLOCKS] <= w->p.job->gpu->cores)));
 }
 
 // Whether the previous setting is the same except for how results are stored.
@@ -74,6 +74,8 @@ static bool chain_fits(struct wg_plan *w, struct wgmma_way y)
   return w->p.iterations > 1 && fits_so(w, &k, ignored);
 }
 
+static int most_blocks(const struct wg_plan *w, struct wgmma_way y) { return (y.groups == 1 ? 2 : 1) * w->p.job->gpu->cores; }
+
 // Stages: for chained products the most of four that fit, and two; otherwise two.
 static int add_chains(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out, char why[160])
 {
@@ -81,7 +83,7 @@ static int add_chains(struct wg_plan *w, struct wgmma_way y, int n, int most, st
   for (int stages = 4; stages >= 2; stages--) {
     if ((stages > w->p.iterations || n > first) && stages > 2) continue;
     for (int chain = WG_TURNS; chain >= (stages > 2 ? WG_CHAINED : WG_SINGLE); chain--)
-      for (int blocks = 0; blocks <= processors; blocks += processors)
+      for (int blocks = 0; blocks <= most_blocks(w, y); blocks += processors)
         for (int poly = 0; poly <= (chain ? WG_SHARE : 0); poly += WG_SHARE) {
           struct knobs k = knobs_of(y, stages, blocks);
           k.v[WG_CHAIN] = chain, k.v[WG_POLY] = poly;
@@ -151,7 +153,7 @@ static int add_groups(struct wg_plan *w, struct wgmma_way y, int n, int most, st
   const int processors = w->p.job->gpu->cores, before = n;
   if (chain_fits(w, y)) return add_pairs(w, y, add_chains(w, y, n, most, out, why), most, out);
   for (int stages = 8; stages >= 2; stages--)
-    for (int blocks = 0; blocks <= processors; blocks += processors) {
+    for (int blocks = 0; blocks <= most_blocks(w, y); blocks += processors) {
       // Without a loop, the code of all layers takes long to compile, so few settings are tried.
       if (iterations == 1 && stages != 4 && (stages != 2 || n > before)) continue;
       bool many = (iterations > 1 && stages > iterations) || ((y.to.rows || y.to.step) && stages > 4 && stages % 2);

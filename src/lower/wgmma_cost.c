@@ -41,7 +41,8 @@ static double fed(const struct wg_plan *w)
   double bytes = 0;
   for (int i = 0; i < w->p.ntiles; i++) {
     const struct mma_tile *t = &w->p.tile[i];
-    const double each = (t->varying ? (double)mma_parts_each(&w->p) : 1) * (double)(t->rows * t->cols * dtype_bytes(w->p.type));
+    const double times = t->varying ? (double)mma_parts_each(&w->p) * (w->p.hides ? w->p.share : 1) : 1;
+    const double each = times * (double)(t->rows * t->cols * dtype_bytes(w->p.type));
     bytes += (double)w->items * MAX(1, w->split) * each / (wgmma_shares(w, i) ? 2 : 1);
   }
   return bytes;
@@ -71,7 +72,7 @@ void wgmma_count(const struct wg_plan *w, struct kernel_counts *c)
   bool *sent = NEWS(w->p.job->mem, bool, w->p.n->nsave + 1);
   for (int i = 0; i < w->p.n->nsave; i++) sent[i] = w->places && wgmma_sends(w, i);
   mma_count(&w->p, sent, c);
-  if (w->groups > 1) c->room = 1; // registers are divided for one block
+  if (w->divides) c->room = w->two ? 2 : 1; // registers are divided for so many blocks
   c->blocks = (double)w->blocks, c->boxed = boxed(w), c->fed = fed(w), c->waits += late_loads(w),
   c->abreast = w->alternate ? fmin(1, results(w) / WHOLE) : 0;
   if (w->alternate || w->groups == 1) c->ends /= ALONE;

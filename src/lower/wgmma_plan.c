@@ -6,6 +6,7 @@
 // Registers of a thread that computes and of one that copies tiles, by the number of computing warpgroups. Together they are no more than the block
 // has when it starts: (65536 / threads) for each thread, rounded down to a multiple of 8.
 static const int computing[WG_MOST + 1] = {0, 255, 240, 160, 112}, bringing[WG_MOST + 1] = {0, 0, 24, 32, 24};
+enum { TWO_COMPUTING = 208, TWO_BRINGING = 40, TWO_ESTIMATED = 192 }; // of one computing warpgroup, so that a multiprocessor has room for two blocks
 static const int most_estimated[WG_MOST + 1] = {0, 255, 224, 144, 100};
 
 int wgmma_readers(const struct wg_plan *w) { return w->alternate ? 1 : w->groups; }
@@ -216,6 +217,16 @@ static double seconds(const void *plan)
   return kernel_time(&c, w->p.job->gpu, NULL);
 }
 
+// If two blocks fit by their shared memory, but not by registers, one warpgroup computes: it takes registers of the one that copies tiles.
+static void share_registers(struct wg_plan *w)
+{
+  const struct mma_plan *p = &w->p;
+  const struct target *gpu = p->job->gpu;
+  const bool one = w->groups == 1 && p->registers * p->threads > gpu->registers / 2 && p->registers <= TWO_ESTIMATED;
+  w->two = one && (gpu->can & CAN_SETMAXNREG) && 2 * (p->shared + 1024) <= gpu->shared_processor;
+  if (w->two) w->computing = TWO_COMPUTING, w->bringing = TWO_BRINGING, w->divides = true;
+}
+
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
 {
   struct mma_plan *p = &w->p;
@@ -240,8 +251,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   if (k->v[WG_BLOCKS] && k->v[WG_BLOCKS] < w->items) w->blocks = k->v[WG_BLOCKS];
   w->walks = w->blocks < w->items;
   if (w->blocks > gpu_blocks(p->job->gpu, w->items)) return mma_refuse(p, "more blocks than workers");
-  if (w->walks && p->may_hide && p->hidden.loads) return mma_refuse(p, "blocks that walk take all iterations");
-  p->hides = p->may_hide && !w->walks; // persistent blocks count iterations, the same number for each item
+  p->hides = p->may_hide;
   if (w->walks && !w->any_varying) return mma_refuse(p, "blocks do not walk over tiles without a loop");
   for (int i = 0; i < p->ntiles; i++)
     if (w->walks && !p->tile[i].varying && !wgmma_is_end(&p->tile[i])) {
@@ -252,12 +262,13 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   if (p->job->tail && w->walks) return mma_refuse(p, "blocks that walk have no tail");
   if (!mma_tail_fit(p, k->v[WG_LAST], 128 * w->groups)) return false;
   p->wg_async = adds_only(p), p->wg_copy = w->walks ? "round % 2" : "0";
-  w->computing = computing[w->groups], w->bringing = bringing[w->groups];
+  w->computing = computing[w->groups], w->bringing = bringing[w->groups], w->divides = w->groups > 1;
   if (!chain(w, k->v[WG_CHAIN]) || !poly(w, k->v[WG_POLY]) || !wgmma_split_fit(w, k->v[WG_SPLIT])) return false;
   if (p->shared > own->gpu->scratch) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > (w->first || p->job->exact ? w->computing : most_estimated[w->groups]))
     return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
   p->threads = 128 * (w->groups + 1);
+  share_registers(w);
   if (!w->split && !w->alternate) mma_runs_choose(p, seconds, w); // the warps of two warpgroups would use the same stage
   return true;
 }

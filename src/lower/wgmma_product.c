@@ -5,8 +5,7 @@
 
 void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w)
 {
-  const char *before = w->walks ? arena_printf(k->mem, "round * %lld + ", (long long)k->p->iterations) : "";
-  text_line(k->t, "@n = %sit\n@stage = @n %% %d", before, k->p->stages);
+  text_line(k->t, "@n = %sit\n@stage = @n %% %d", wgmma_iterations_before(k, w), k->p->stages);
 }
 
 // Barriers of the second ring follow those of the first.
@@ -16,13 +15,13 @@ const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int value,
 }
 
 // The stage of an item's last iteration.
-const char *wgmma_last_stage(struct mma_kernel *k)
+const char *wgmma_last_stage(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct mma_plan *p = k->p;
-  long long n = p->iterations;
-  if (p->hides) return arena_printf(k->mem, "(@count - 1) %% %d", p->stages);
-  if (*p->wg_copy == '0') return arena_printf(k->mem, "%lld", (n - 1) % p->stages);
-  return arena_printf(k->mem, "(round * %lld + %lld) %% %d", n, n - 1, p->stages);
+  const long long n = p->iterations;
+  const char *before = wgmma_iterations_before(k, w);
+  if (p->hides) return arena_printf(k->mem, "(%s@count - 1) %% %d", before, p->stages);
+  return w->walks ? arena_printf(k->mem, "(%s%lld) %% %d", before, n - 1, p->stages) : arena_printf(k->mem, "%lld", (n - 1) % p->stages);
 }
 
 // One thread of the warpgroup arrives, or one for each block of a pair.

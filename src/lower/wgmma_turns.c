@@ -12,14 +12,8 @@ bool wgmma_turns_fit(struct wg_plan *w, int alternate)
   if (!alternate) return true;
   if (w->groups < 2 || w->wide > 1) return mma_refuse(p, "no warpgroups that can have items of their own");
   if (!w->walks || p->iterations == 1) return mma_refuse(p, "only blocks that walk, with a loop, have turns");
+  if (p->may_hide) return mma_refuse(p, "a warpgroup does not count the hidden iterations of others");
   return true;
-}
-
-void wgmma_turns_open(struct mma_kernel *k, const struct wg_plan *w)
-{
-  text_begin(k->t, "for (round = @g; round < ceil($items - @first, $blocks); round += $groups) rolled {\n@item = round * $blocks + @first",
-             HOLES(NULL, INT(items, w->items), INT(blocks, w->blocks), INT(groups, w->groups)));
-  wgmma_item(k, w, "@item");
 }
 
 // The first item of a block waits for nobody: a new barrier counts as complete for the other parity.

@@ -1,10 +1,14 @@
 // setmaxnreg: moves registers of a block between warpgroups. At the start of such a kernel, each thread has an equal share of a
-// multiprocessor's registers, rounded down to a multiple of 8. A warpgroup that asks for more waits until others have released enough.
+// multiprocessor's registers, or of the part of one of several blocks, rounded down to a multiple of 8. A warpgroup that asks for more waits until others have released enough.
 #include "sim/machine.h"
 
-enum { REGISTERS = 65536, MOST = 256, STEP = 8 };
+enum { MOST = 256, STEP = 8 };
 
-int pool_at_start(const struct sim *s) { return MIN(REGISTERS / MAX(s->nthreads, 1), MOST) / STEP * STEP; }
+int pool_at_start(const struct sim *s)
+{
+  const int blocks = MAX(1, tile_blocks_by_registers(s->k));
+  return MIN(TILE_REGISTERS / (blocks * MAX(s->nthreads, 1)), MOST) / STEP * STEP;
+}
 
 bool pool_take(struct warp *w, int registers)
 {

@@ -14,6 +14,7 @@
 //   tile_build.c  the builder: buffers, views            tile_print.c    program -> text that reads back
 //   tile_group.c  threads and blocks                     stmt.c          statements, scopes, specs
 //   instr.c    the rows of instr.def, parsed          tile_lower.c    specs without a body -> atoms
+//                                                   registers.c     registers that warpgroups ask for
 //   match*.c   a spec against a row (match.h)         axes.c          operands side by side: the loops around a row
 //   shared.c   offsets in shared memory                c_source.c, c_place.c  lines, names and indices in C and C++ (c_source.h)
 #ifndef MICA_TILE_TILE_H
@@ -76,6 +77,7 @@ enum {
   TILE_ARGS = 4,     // <op, args...>
   TILE_NESTING = 64, // blocks within blocks
   TILE_THREADS = 1024,
+  TILE_REGISTERS = 65536,             // of a multiprocessor with setmaxnreg
   TILE_SIZE_MOST = INT32_MAX - 65535, // largest size parameter: an int that steps past it by a tile does not overflow
 };
 
@@ -415,5 +417,8 @@ struct tile_map { // a CUtensorMap, which the host encodes from the kernel's arg
 
 // Chooses an instruction for every spec without a body, offsets in shared memory, and tensor maps. `arch`: of a row of target/gpu.def.
 int tile_lower(struct tile_program *p, struct tile_kernel *k, int arch, struct err *e);
+// ---- registers.c ----
+// Blocks of a multiprocessor whose warpgroups can have the registers that they ask for (setmaxnreg); 0: they ask for none. The kernel is lowered.
+int tile_blocks_by_registers(const struct tile_kernel *k);
 
 #endif

@@ -26,6 +26,7 @@ TEST(brought)
 TEST(split)
 TEST(pair_split)
 TEST(alternate)
+TEST(hidden)
 
 static void test_anywhere(void **state)
 {
@@ -40,6 +41,7 @@ int main(void)
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_products),   cmocka_unit_test(test_chains),    cmocka_unit_test(test_stores),
                                      cmocka_unit_test(test_layers),     cmocka_unit_test(test_large),     cmocka_unit_test(test_pairs),
                                      cmocka_unit_test(test_wide),       cmocka_unit_test(test_brought),   cmocka_unit_test(test_split),
-                                     cmocka_unit_test(test_pair_split), cmocka_unit_test(test_alternate), cmocka_unit_test(test_anywhere)};
+                                     cmocka_unit_test(test_pair_split), cmocka_unit_test(test_alternate), cmocka_unit_test(test_hidden),
+                                     cmocka_unit_test(test_anywhere)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
