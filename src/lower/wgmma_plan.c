@@ -262,13 +262,13 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   if (p->job->tail && w->walks) return mma_refuse(p, "blocks that walk have no tail");
   if (!mma_tail_fit(p, k->v[WG_LAST], 128 * w->groups)) return false;
   p->wg_async = adds_only(p), p->wg_copy = w->walks ? "round % 2" : "0";
-  w->computing = computing[w->groups], w->bringing = bringing[w->groups], w->divides = w->groups > 1;
+  w->computing = computing[w->groups], w->bringing = bringing[w->groups], w->divides = w->groups > 1, w->two = false;
   if (!chain(w, k->v[WG_CHAIN]) || !poly(w, k->v[WG_POLY]) || !wgmma_split_fit(w, k->v[WG_SPLIT])) return false;
   if (p->shared > own->gpu->scratch) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > (w->first || p->job->exact ? w->computing : most_estimated[w->groups]))
     return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
   p->threads = 128 * (w->groups + 1);
-  share_registers(w);
   if (!w->split && !w->alternate) mma_runs_choose(p, seconds, w); // the warps of two warpgroups would use the same stage
+  share_registers(w);
   return true;
 }
