@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDEST = 8, TURNS = 2, FEW_THREADS = 64, WIDE_REGS = 2 };
+enum { WIDEST = 8, NARROWEST = 4, TURNS = 2, FEW_THREADS = 64, WIDE_REGS = 2 };
 
 static int upper_power(int64_t n, int most)
 {
@@ -113,6 +113,7 @@ static int widest(const struct rows *r, int *streams)
   int w = 1;
   for (int i = 0; i < kern_uses(&r->k); i++) {
     if (!kern_use(&r->k, i, &u)) continue;
+    if (r->alone && u.at->stride[MAX(r->role.across, 0)] == 1) w = MAX(w, MIN(WIDEST, 16 / (int)dtype_bytes(u.at->type)));
     w = MAX(w, row_width(&p, u.at)), bytes += (double)u.at->elements * dtype_bytes(u.at->type);
   }
   for (int i = 0; i < r->k.nvalues; i++) {
@@ -133,7 +134,7 @@ int rows_choices(const struct rows *r, int most, struct knobs *out)
     for (int a = 1; a <= upper_power(MAX(across / v, ROW_LANES), TILE_THREADS); a *= 2)
       for (int d = 1; d <= upper_power(down, TILE_THREADS); d *= 2)
         for (int b = 1; b <= upper_power(join, 64); b *= 2) {
-          if (a * d * b > TILE_THREADS || (a * d * b < ROW_LANES && role.across >= 0) || (across % v && v > 1)) continue;
+          if (a * d * b > TILE_THREADS || (a * d * b < ROW_LANES && role.across >= 0) || (across % v && v < NARROWEST && v > 1)) continue;
           k.v[KNOB_VEC] = v, k.v[KNOB_ACROSS] = role.across < 0 ? 1 : a, k.v[KNOB_DOWN] = d, k.v[KNOB_JOIN] = b;
           with_registers(&t, k);
           if (a * d * b < FEW_THREADS) continue;

@@ -9,6 +9,7 @@ static bool zero_outside(const struct row_text *x, int i, int axis)
 {
   const struct kern_value *v = &x->p->r->k.v[i];
   if (v->kind == KERN_CHOSEN) return v->axes >> axis & 1 && !x->masked[i];
+  if (x->p->anywhere && axis == x->p->role.across) return false; // vectors have elements of other rows
   bool keeps = v->kind == KERN_MAP ? kern_op(v->op).flags & KEEPS_ZERO : v->kind == KERN_LOAD && v->axes >> axis & 1;
   for (int k = 0; k < v->nin; k++) keeps = keeps && zero_outside(x, v->in[k], axis);
   return keeps && !x->masked[i];
@@ -22,6 +23,7 @@ static void mask(struct row_text *x, const struct kern_value *v, const char *in)
     if (row_overhangs(x->p, a) && !(v->kind == KERN_SUM && zero_outside(x, v->in[0], a))) past |= AXIS(a);
   if (!past) return;
   x->masked[v->in[0]] |= v->kind != KERN_SUM;
+  if (x->p->anywhere && past >> x->p->role.across & 1) row_anywhere_mask(x, axes, in, fold_neutral(v->kind));
   TEXT_SCOPE(&x->t);
   int width = row_has_vec(x, axes) ? x->p->vec : 1;
   row_each_open(x, axes, arena_printf(x->mem, "!(%s)", row_inside(x, past)));
