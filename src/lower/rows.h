@@ -115,7 +115,10 @@ enum row_way { ROW_ALIGNED, ROW_SHIFTED, ROW_SINGLE }; // of rows: aligned vecto
 enum { ROW_EDGES = 5 };
 bool rows_anywhere(struct row_plan *p);                                      // finds where rows begin; false: the kernel has other accesses
 enum row_way row_way(const struct row_plan *p, const struct kern_access *a); // of an access that depends on `across`
-int row_edges(const struct row_plan *p, int edge[ROW_EDGES]); // registers that may have an edge of a row, along `across`; returns their number
+// Registers along `across` that may have an edge of a row, or one of the `before` vectors before the last one. Returns their number.
+int row_edges(const struct row_plan *p, int before, int edge[ROW_EDGES]);
+int row_reaching(
+    const struct row_plan *p); // the first register that may have an end of a row; earlier ones have only elements of the row and its begin
 
 // ---- rows_cost.c, rows_choice.c ----
 
@@ -153,7 +156,8 @@ struct row_text {
   bool *wide;                               // for each value: loads with existing fp32 registers
   bool *masked;                             // for each value: -inf beyond extents, for a maximum
   bool *carried;                            // for each value: scans with a declared carry
-  int edge;                                 // the only register along `across` in the next loops; -1: all
+  int from, to;                             // registers along `across` in the next loops; to 0: all
+  int *low;                                 // for each value: 1 + the stage of the maximum that has set it to -inf beyond extents; 0: none
   int fresh;                                // number of shared tensors so far
   int *shared;                              // for each value: the one that the blocks of a cluster write to
   bool met;                                 // all blocks of the cluster have begun

@@ -82,24 +82,26 @@ enum row_way row_way(const struct row_plan *p, const struct kern_access *a)
   return p->vec == PIECE && dtype_bytes(a->type) == 2 ? ROW_SHIFTED : ROW_SINGLE;
 }
 
-// Registers with the first vector of a row, the last one, or the one before. Their number.
-int row_edges(const struct row_plan *p, int edge[ROW_EDGES])
+int row_edges(const struct row_plan *p, int before, int edge[ROW_EDGES])
 {
   const int a = p->role.across;
   const int64_t last = (p->r->k.extent[a] - 1) / p->vec;
   int n = 0;
-  for (int64_t v = p->moved ? MAX(last - 2, -1) : MAX(last - 1, 0); v <= last + p->moved; v++) {
-    const int r = (int)(MAX(v, 0) / row_threads(p, a) % p->regs[a]);
+  for (int64_t i = 0; i <= 1 + before + p->moved; i++) {
+    const int64_t v = i ? last - before + i - 1 : 0; // the first vector, then the last ones
+    if ((!i && !p->moved) || v < 0) continue;
+    const int r = (int)(v / row_threads(p, a) % p->regs[a]);
     bool known = false;
-    for (int i = 0; i < n; i++) known |= edge[i] == r;
+    for (int k = 0; k < n; k++) known |= edge[k] == r;
     if (!known) edge[n++] = r;
   }
-  if (p->moved && n && edge[0]) {
-    for (int i = 0; i < n; i++)
-      if (!edge[i]) return n;
-    edge[n++] = 0;
-  }
   return n;
+}
+
+int row_reaching(const struct row_plan *p)
+{
+  const int a = p->role.across;
+  return p->chunks[a] > 1 ? 0 : (int)MIN(p->r->k.extent[a] / p->vec / row_threads(p, a), p->regs[a]);
 }
 
 // ---- text ----
@@ -176,13 +178,20 @@ static const char *aligned(const struct row_text *x, const struct kern_access *a
   return arena_printf(x->mem, "%%%s.tile([%d])[%s]", x->buffer[a->tensor], width, s);
 }
 
-// Opens a loop over registers with an edge of a row, one by one. The caller closes it.
-static void edge_open(struct row_text *x, axis_set axes, int edge, const char *condition)
+// Opens a loop over the registers from `from` to `to` - 1 along `across`. The caller closes it.
+static void some_open(struct row_text *x, axis_set axes, int from, int to, const char *condition)
 {
-  x->edge = edge;
+  x->from = from, x->to = to;
   row_each_open(x, axes, condition);
-  x->edge = -1;
+  x->to = 0;
 }
+
+static void edge_open(struct row_text *x, axis_set axes, int edge, const char *condition) { some_open(x, axes, edge, edge + 1, condition); }
+
+static axis_set others(const struct row_text *x, axis_set axes) { return axes & ~AXIS(x->p->role.across); }
+
+// The condition that the vector has elements of the row and others.
+static const char *partial(const struct row_text *x) { return arena_printf(x->mem, "%s && !(%s)", row_anywhere_reached(x), whole(x)); }
 
 static const char *name_at(const struct row_text *x, const char *name, axis_set axes, int width, const char *at)
 {
@@ -192,9 +201,9 @@ static const char *name_at(const struct row_text *x, const char *name, axis_set 
 void row_anywhere_mask(struct row_text *x, axis_set axes, const char *in, const char *neutral)
 {
   int edge[ROW_EDGES];
-  for (int i = 0, n = row_edges(x->p, edge); i < n; i++) {
+  for (int i = 0, n = row_edges(x->p, 0, edge); i < n; i++) {
     TEXT_SCOPE(&x->t);
-    edge_open(x, axes, edge[i], arena_printf(x->mem, "!(%s)", whole(x)));
+    edge_open(x, axes, edge[i], partial(x));
     text_fill(&x->t, "each z:$vec\nif (!($belongs)) {\n$in <- Init<$neutral>()",
               HOLES(NULL, INT(vec, x->p->vec), STR(belongs, belongs(x, "z")), STR(in, name_at(x, in, axes, 1, "z")), STR(neutral, neutral)));
   }
@@ -208,7 +217,7 @@ static void rest(struct row_text *x, const struct kern_value *v, const char *nam
   int edge[ROW_EDGES];
   const struct hole *holes = HOLES(NULL, INT(n, shifted ? x->p->vec : a->elements - from), INT(from, from), INT(elements, a->elements),
                                    INT(skipped, from - last), STR(buffer, x->buffer[a->tensor]));
-  for (int i = 0, n = row_edges(x->p, edge); i < n && a->elements % width; i++) {
+  for (int i = 0, n = row_edges(x->p, shifted, edge); i < n && a->elements % width; i++) {
     TEXT_SCOPE(&x->t);
     edge_open(x, v->axes, edge[i], "");
     const char *first = row_anywhere_number(x, a, "0"), *e = row_anywhere_number(x, a, "z");
@@ -224,12 +233,20 @@ static void rest(struct row_text *x, const struct kern_value *v, const char *nam
   }
 }
 
-static void load_shifted(struct row_text *x, const struct kern_value *v, const char *name)
+// Opens the loops of a load by vectors: part 0 has only vectors that begin before the end of the row. Returns whether there is such a part.
+static bool part_open(struct row_text *x, axis_set axes, int part)
+{
+  const int a = x->p->role.across, from = part ? row_reaching(x->p) : 0, to = part ? x->p->regs[a] : row_reaching(x->p);
+  if (from < to) some_open(x, axes, from, to, row_inside(x, part ? axes : others(x, axes)));
+  return from < to;
+}
+
+static void load_shifted(struct row_text *x, const struct kern_value *v, const char *name, int part)
 {
   const struct kern_access *a = &v->at;
   const long long most = a->elements / PIECE - 1;
   TEXT_SCOPE(&x->t);
-  row_each_open(x, v->axes, row_inside(x, v->axes));
+  if (!part_open(x, v->axes, part)) return;
   text_fill(&x->t,
             "@e = $next\n"
             "%both:[2].[8].$type.RF\n"
@@ -255,10 +272,13 @@ void row_anywhere_load(struct row_text *x, const struct kern_value *v, const cha
   const enum row_way way = row_way(x->p, &v->at);
   const int width = row_width(x->p, &v->at);
   if (way == ROW_SINGLE) load_single(x, v, name);
-  if (way == ROW_SHIFTED) load_shifted(x, v, name);
-  if (way == ROW_ALIGNED) {
+  for (int part = 0; part < 2 && way != ROW_SINGLE; part++) {
+    if (way == ROW_SHIFTED) {
+      load_shifted(x, v, name, part);
+      continue;
+    }
     TEXT_SCOPE(&x->t);
-    row_each_open(x, v->axes, row_inside(x, v->axes));
+    if (!part_open(x, v->axes, part)) continue;
     text_fill(&x->t, "?pieces each q:$pieces\n$to <- Move$how($from)",
               HOLES(NULL, INT(pieces, width < x->p->vec ? x->p->vec / width : 0), STR(how, stream ? "<ld.global.stream>" : ""),
                     STR(to, name_at(x, name, v->axes, width, width < x->p->vec ? "q" : "0")), STR(from, aligned(x, &v->at, width))));
@@ -268,18 +288,20 @@ void row_anywhere_load(struct row_text *x, const struct kern_value *v, const cha
 
 void row_anywhere_store(struct row_text *x, const struct kern_save *s, const char *name, const char *first, bool stream)
 {
-  const int width = row_width(x->p, &s->at);
+  const int width = row_width(x->p, &s->at), reaching = row_reaching(x->p), head = MIN(x->p->moved, reaching);
+  const int bound[] = {0, head, reaching, x->p->regs[x->p->role.across]}; // registers with begins of rows, those between, and those with ends
   int edge[ROW_EDGES];
-  {
+  for (int part = 0; part < 3; part++) {
     TEXT_SCOPE(&x->t);
-    row_each_open(x, s->axes, text_join(x->mem, first, " && ", "%s", whole(x)));
+    if (bound[part] == bound[part + 1]) continue;
+    some_open(x, s->axes, bound[part], bound[part + 1], part == 1 ? first : text_join(x->mem, first, " && ", "%s", whole(x)));
     text_fill(&x->t, "?pieces each q:$pieces\n$to <- Move$how($from)",
               HOLES(NULL, INT(pieces, width < x->p->vec ? x->p->vec / width : 0), STR(how, stream ? "<st.global.cs>" : ""),
                     STR(from, name_at(x, name, s->axes, width, width < x->p->vec ? "q" : "0")), STR(to, aligned(x, &s->at, width))));
   }
-  for (int i = 0, n = row_edges(x->p, edge); i < n; i++) {
+  for (int i = 0, n = row_edges(x->p, 0, edge); i < n; i++) {
     TEXT_SCOPE(&x->t);
-    edge_open(x, s->axes, edge[i], text_join(x->mem, first, " && ", "!(%s)", whole(x)));
+    edge_open(x, s->axes, edge[i], text_join(x->mem, first, " && ", "%s", partial(x)));
     text_fill(&x->t, "each z:$vec\nif ($belongs) {\n%$buffer[$at] <- Move($from)",
               HOLES(NULL, INT(vec, x->p->vec), STR(belongs, belongs(x, "z")), STR(buffer, x->buffer[s->at.tensor]),
                     STR(at, row_anywhere_number(x, &s->at, "z")), STR(from, name_at(x, name, s->axes, 1, "z"))));

@@ -19,6 +19,7 @@ static int upper_power(int64_t n, int most)
 struct row_tried {
   struct knobs k;
   int across, down, regs, late, alone, cluster, stack; // the kind. alone: a block has one row
+  bool anywhere;                                       // part of the kind, too
   double cost;
   struct kernel_counts counts;
 };
@@ -31,7 +32,7 @@ struct row_trying {
 static bool alike(const struct row_tried *a, const struct row_tried *b)
 {
   return a->across == b->across && a->down == b->down && a->regs == b->regs && a->late == b->late && a->alone == b->alone &&
-         a->cluster == b->cluster && a->stack == b->stack;
+         a->cluster == b->cluster && a->stack == b->stack && a->anywhere == b->anywhere;
 }
 
 static void insert(struct row_trying *t, const struct row_tried *x)
@@ -53,6 +54,7 @@ static void attempt(struct row_trying *t, const struct knobs *k)
       .k = *k, .across = k->v[KNOB_ACROSS], .down = k->v[KNOB_DOWN], .late = k->v[KNOB_LATE], .alone = k->v[KNOB_JOIN] == 1, .cost = INFINITY};
   x.cluster = k->v[KNOB_CLUSTER], x.stack = k->v[KNOB_STACK];
   if (rows_plan(t->r->j->mem, t->r, k, &p) && rows_count(&p, &x.counts)) {
+    x.anywhere = p.anywhere;
     if (t->r->j->dependent) rows_before_best(&p, &x.counts);
     x.k.v[KNOB_AHEAD] = p.ahead, x.k.v[KNOB_HOLD] = p.hold;
     x.counts.soon = rows_soon(&p), x.cost = kernel_time(&x.counts, t->r->j->gpu, NULL);

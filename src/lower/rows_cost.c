@@ -167,13 +167,16 @@ static double load_work(const struct row_plan *p, const struct kern_value *v)
   return of[way] / (way == ROW_ALIGNED ? p->vec : vector);
 }
 
-// Instructions of a store or a fold at the edges of rows. Of the warps of a row, the first and the last one have elements beyond it.
+// Whether it is 0 beyond rows, as a maximum has set its operand to -inf there (rows_fold.c).
+static bool exponential(const struct kern_value *v) { return v->kind == KERN_MAP && (v->op == OP_EXP || v->op == KERN_EXP2); }
+
+// Instructions of a store or a fold at the edges of rows. The first and the last warp of a row have elements beyond it.
 static double edge_work(const struct row_plan *p)
 {
-  enum { TEST = 3, ELEMENT = 4, ENDS = 2 };
+  enum { TEST = 3, ELEMENT = 8, ENDS = 2 };
   int edge[ROW_EDGES];
   const double share = fmin(1, ENDS / (double)(p->warps[p->role.across] * row_blocks(p, p->role.across)));
-  return row_edges(p, edge) * (TEST + share * ELEMENT * p->vec);
+  return row_edges(p, 0, edge) * (TEST + share * ELEMENT * p->vec);
 }
 
 static void work(const struct row_plan *p, struct kernel_counts *c)
@@ -196,7 +199,7 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
     else
       instructions += all * (kern_loads(v) ? load_work(p, v) : v->kind == KERN_MAP ? 1 + kern_op(v->op).cost / 3 : 1);
     if (!v->folded) continue;
-    if (p->anywhere && v->folded >> p->role.across & 1) instructions += edge_work(p) * rounds;
+    if (p->anywhere && v->folded >> p->role.across & 1 && !exponential(&r->k.v[v->in[0]])) instructions += edge_work(p) * rounds;
     c->chain += n / p->vec * rounds + p->vec, c->folds += log2(lanes);
     const double kept = row_regs(p, row_result(v));
     if (warps > 1 && !kern_scans(v)) exchange(p, kept, warps, 1, c);

@@ -164,7 +164,7 @@ static const char *first_of_line(const struct row_text *x, int a, const char *s,
 static const char *first_along(const struct row_text *x, axis_set axes, const struct kern_access *fetched)
 {
   const struct row_plan *p = x->p;
-  const char *s = row_inside(x, axes);
+  const char *s = row_inside(x, p->anywhere && !fetched ? axes & ~AXIS(p->role.across) : axes); // edges of rows have conditions of their own
   for (int a = 0; a < p->r->k.naxes; a++) {
     bool has = axes >> a & 1;
     if (has && fetched && fetched->stride[a] == 1) s = first_of_line(x, a, s, MAX(1, ROW_LINE / (row_vec(p, a) * (int)dtype_bytes(fetched->type))));

@@ -66,9 +66,9 @@ const char *row_inside(const struct row_text *x, axis_set axes)
 void row_each_open(struct row_text *x, axis_set axes, const char *condition)
 {
   EACH_AXIS(a, axes) {
-    const bool one = x->edge >= 0 && a == x->p->role.across;
-    if (x->p->regs[a] > 1 && one) text_open(&x->t, "for (r%d = %d; r%d < %d; r%d += 1) unroll {", a, x->edge, a, x->edge + 1, a);
-    if (x->p->regs[a] > 1 && !one) text_begin(&x->t, "each r$a:$n", HOLES(NULL, INT(a, a), INT(n, x->p->regs[a])));
+    const bool some = x->to && a == x->p->role.across;
+    if (x->p->regs[a] > 1 && some) text_open(&x->t, "for (r%d = %d; r%d < %d; r%d += 1) unroll {", a, x->from, a, x->to, a);
+    if (x->p->regs[a] > 1 && !some) text_begin(&x->t, "each r$a:$n", HOLES(NULL, INT(a, a), INT(n, x->p->regs[a])));
   }
   if (*condition) text_open(&x->t, "if (%s) {", condition);
 }
@@ -351,7 +351,8 @@ static void lane_groups(struct row_text *x)
 
 struct row_text row_text_new(const struct row_plan *p, struct text t)
 {
-  struct row_text x = {.t = t, .mem = p->r->j->mem, .p = p, .team = "t", .edge = -1};
+  struct row_text x = {.t = t, .mem = p->r->j->mem, .p = p, .team = "t"};
+  x.low = NEWS(x.mem, int, p->r->k.nvalues + 1);
   x.have = NEWS(x.mem, bool, p->r->k.nvalues + 1), x.wide = NEWS(x.mem, bool, p->r->k.nvalues + 1);
   x.masked = NEWS(x.mem, bool, p->r->k.nvalues + 1), x.carried = NEWS(x.mem, bool, p->r->k.nvalues + 1);
   return x;
