@@ -1,10 +1,10 @@
 // Rows that begin at any element (rows.h). A vector is aligned in device memory, not in its row: vector v of a row has the elements from v * vec -
-// @shift on. @shift is the distance of the row's begin from the aligned vector that contains it. So a row is read in whole vectors, and the first and
-// the last one may also contain elements of other rows. A fold sets those to its neutral value, and they are not stored. The elements after the last
-// whole vector of a tensor are loaded one by one, so nothing outside of the tensor is read.
+// @shift on. @shift is the distance of the row's begin from the aligned vector that contains it. So a row is read in whole vectors. The first and the
+// last one may also contain elements of other rows. A fold sets those to its neutral value, and they are not stored. The elements after the last whole
+// vector of a tensor are loaded one by one, so nothing outside of the tensor is read.
 //
-// Rows of different tensors may differ in @shift, such as those of a matrix and a vector of weights. All stored rows have the same one. Of others,
-// two aligned vectors are loaded and shifted, as in mma_anywhere.c.
+// Rows of different tensors may differ in @shift, such as those of a matrix and a vector of weights. All stored rows have the same one. For rows that
+// have another one, two aligned vectors are loaded and shifted, as in mma_anywhere.c.
 #include "lower/rows.h"
 
 enum { PIECE = 8 }; // elements of a vector that can be shifted, of 2 bytes each
@@ -165,7 +165,7 @@ const char *row_anywhere_number(const struct row_text *x, const struct kern_acce
   return x->p->moved ? arena_printf(x->mem, "%s - @shift * %lld", s, (long long)stride) : s;
 }
 
-// Of rows in phase: the aligned vector of `width` elements that contains piece q of the vector.
+// The aligned vector of `width` elements that contains piece q of the vector, for rows in phase.
 static const char *aligned(const struct row_text *x, const struct kern_access *a, int width)
 {
   const int each = x->p->vec / width;
@@ -241,20 +241,28 @@ static bool part_open(struct row_text *x, axis_set axes, int part)
   return from < to;
 }
 
-static void load_shifted(struct row_text *x, const struct kern_value *v, const char *name, int part)
+// All vectors are loaded first. No condition is around these loads, since the compiler would wait for each one in it.
+static void load_shifted(struct row_text *x, const struct kern_value *v, const char *name)
 {
   const struct kern_access *a = &v->at;
-  const long long most = a->elements / PIECE - 1;
-  TEXT_SCOPE(&x->t);
-  if (!part_open(x, v->axes, part)) return;
-  text_fill(&x->t,
-            "@e = $next\n"
-            "%both:[2].[8].$type.RF\n"
-            "%both[0] <- Move(%$buffer.tile([8])[min(max(@e / 8 - 1, 0), $most)])\n"
-            "%both[1] <- Move(%$buffer.tile([8])[min(@e / 8, $most)])\n"
-            "$to <- Move<shift, @e % 8>(%both[0], %both[1])",
-            HOLES(NULL, STR(next, row_anywhere_number(x, a, "8")), INT(most, most), STR(buffer, x->buffer[a->tensor]), STR(type, tile_dtype(a->type)),
-                  STR(to, name_at(x, name, v->axes, PIECE, "0"))));
+  const struct hole *holes =
+      HOLES(NULL, STR(name, name), STR(dims, row_dims(x, v->axes, true)), STR(type, tile_dtype(a->type)), STR(next, row_anywhere_number(x, a, "8")),
+            INT(most, a->elements / PIECE - 1), STR(buffer, x->buffer[a->tensor]), STR(at, row_at(x, v->axes, PIECE, "0")));
+  text_fill(&x->t, "%lo$name:[$dims].$type.RF\n%hi$name:[$dims].$type.RF", holes);
+  {
+    TEXT_SCOPE(&x->t);
+    row_each_open(x, v->axes, "");
+    text_fill(&x->t,
+              "@e$name = $next\n"
+              "%lo$name$at <- Move(%$buffer.tile([8])[min(max(@e$name / 8 - 1, 0), $most)])\n"
+              "%hi$name$at <- Move(%$buffer.tile([8])[min(@e$name / 8, $most)])",
+              holes);
+  }
+  for (int part = 0; part < 2; part++) {
+    TEXT_SCOPE(&x->t);
+    if (part_open(x, v->axes, part))
+      text_fill(&x->t, "@s$part$name = $next\n%$name$at <- Move<shift, @s$part$name % 8>(%lo$name$at, %hi$name$at)", HOLES(holes, INT(part, part)));
+  }
 }
 
 static void load_single(struct row_text *x, const struct kern_value *v, const char *name)
@@ -272,11 +280,8 @@ void row_anywhere_load(struct row_text *x, const struct kern_value *v, const cha
   const enum row_way way = row_way(x->p, &v->at);
   const int width = row_width(x->p, &v->at);
   if (way == ROW_SINGLE) load_single(x, v, name);
-  for (int part = 0; part < 2 && way != ROW_SINGLE; part++) {
-    if (way == ROW_SHIFTED) {
-      load_shifted(x, v, name, part);
-      continue;
-    }
+  if (way == ROW_SHIFTED) load_shifted(x, v, name);
+  for (int part = 0; part < 2 && way == ROW_ALIGNED; part++) {
     TEXT_SCOPE(&x->t);
     if (!part_open(x, v->axes, part)) continue;
     text_fill(&x->t, "?pieces each q:$pieces\n$to <- Move$how($from)",

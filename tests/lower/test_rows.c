@@ -368,6 +368,9 @@ static const char *const odd_graphs[] = {
     // another operand has its columns apart
     "graph turned {\n X: $t[4, $n]\n Y: f16[$n, 4]\n O = block(x=4) {\n x = iter(X, imap={x:0})\n y = iter(Y, imap={x:1})\n"
     " save(exp(x) + transpose(y), omap={x:0})\n }\n return O\n}",
+    // no row of the operands begins where one of the result does
+    "graph outer {\n X: $t[2, 1, $n]\n Y: $t[1, 3, $n]\n O = block(x=2) {\n x = iter(X, imap={x:0})\n y = iter(Y)\n"
+    " save(exp(x) * y, omap={x:0})\n }\n return O\n}",
     // booleans
     "graph masked {\n X: $t[5, $n]\n M: bool[5, $n]\n O = block(x=5) {\n x = iter(X, imap={x:0})\n m = iter(M, imap={x:0})\n"
     " save(sum(exp(x) * m, dim=1), omap={x:0})\n }\n return O\n}"};
