@@ -113,8 +113,7 @@ static double live_regs(const struct row_plan *p)
       if (!v->live || now >= r->life[i].last || r->life[i].through) continue; // a result reuses the registers of its last-read operand
       double regs = p->held[i];
       if (kern_loads(v))
-        live +=
-            now < r->life[i].first ? (p->late && p->late[i] ? 0 : regs) * dtype_bytes(v->at.type) / 4 * (shifted(p, &v->at, v->axes) ? 2 : 1) : regs;
+        live += now < r->life[i].first ? (p->late && p->late[i] ? 0 : regs) * dtype_bytes(v->at.type) / 4 : regs;
       else if (r->life[i].made <= now)
         live += regs;
     }
