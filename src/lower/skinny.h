@@ -66,7 +66,7 @@ struct sk_plan {
 };
 
 // Knobs of the scheme.
-enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT, KNOB_AHEAD };
+enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT, KNOB_AHEAD, KNOB_ALONE };
 struct sk_shape {
   int ahead; // rounds that are prefetched to the L2 cache before the previous kernel has ended
   int warps, cols, depth, split;
@@ -91,6 +91,7 @@ struct sk_shape {
     int width;           // number of columns, which may exceed those of the weights
   } take[SK_PRODUCTS];
   int64_t shared; // bytes
+  int64_t unused; // of these, bytes that only keep a second block away from the multiprocessor (`alone`)
   int registers;  // estimate for a thread
 };
 
