@@ -13,6 +13,7 @@
 //   pass     the number of folds of varying values that precede a value
 //   stage    within a pass, the number of folds that precede a value
 //   left     what the head left in shared memory or device memory, if the kernel is a tail (tail.h)
+//   moved    rows that begin at any element: places are counted from the aligned vector before the row (rows_anywhere.c)
 //   key      a number and its index as one 64-bit integer, in the order of topk (base/order.h)
 //   share    the blocks of a cluster share a folded axis: together they are more threads of it than one block has
 //
@@ -22,6 +23,7 @@
 //   rows_choice.c    lists plans worth trying
 //   rows_text.c      the kernel, coordinates, passes
 //   rows_move.c      loads and stores
+//   rows_anywhere.c  loads and stores of rows that begin at any element
 //   rows_weave.c     loads and stores of parts that alternate in memory
 //   rows_ahead.c     work before the previous kernel has ended
 //   rows_fold.c      folds over registers, lanes and warps
@@ -60,6 +62,7 @@ struct rows {
   struct row_weave *woven, *woven_save; // woven: for each load; woven_save: for each save
   int nstages, norder, *order;          // live values by stages, reductions first within a stage
   axis_set scanned;                     // axes of scans
+  bool alone;                           // no tail: rows may begin anywhere
 };
 
 // NO with the reason in why.
@@ -74,6 +77,8 @@ struct row_plan {
   const struct rows *r;
   struct row_roles role;
   int vec, stream;
+  bool anywhere, moved; // anywhere: the vector does not divide rows; moved: and not all rows begin at multiples of it
+  int64_t *first;       // of such a plan, modulo the vector: the stride of a row's begin along each axis, and along `across` its offset
   // rounds whose lines are prefetched before the previous kernel has ended; without rounds, 1: all
   int ahead;
   int hold;                                                // 1: the next kernel may begin only when the previous one has ended
@@ -103,6 +108,17 @@ static inline int row_vec(const struct row_plan *p, int a) { return a == p->role
 static inline bool row_scanned(const struct row_plan *p, int a) { return p->r->scanned >> a & 1; }
 // axes of the values that a reduction's threads exchange
 static inline axis_set row_result(const struct kern_value *v) { return v->axes & ~v->folded; }
+
+// ---- rows_anywhere.c ----
+
+enum row_way { ROW_ALIGNED, ROW_SHIFTED, ROW_SINGLE }; // of rows: aligned vectors; two of them, shifted; element by element
+enum { ROW_EDGES = 5 };
+bool rows_anywhere(struct row_plan *p);                                      // finds where rows begin; false: the kernel has other accesses
+enum row_way row_way(const struct row_plan *p, const struct kern_access *a); // of an access that depends on `across`
+// Registers along `across` that may have an edge of a row, or one of the `before` vectors before the last one. Returns their number.
+int row_edges(const struct row_plan *p, int before, int edge[ROW_EDGES]);
+int row_reaching(
+    const struct row_plan *p); // the first register that may have an end of a row; earlier ones have only elements of the row and its begin
 
 // ---- rows_cost.c, rows_choice.c ----
 
@@ -140,6 +156,8 @@ struct row_text {
   bool *wide;                               // for each value: loads with existing fp32 registers
   bool *masked;                             // for each value: -inf beyond extents, for a maximum
   bool *carried;                            // for each value: scans with a declared carry
+  int from, to;                             // registers along `across` in the next loops; to 0: all
+  int *low;                                 // for each value: 1 + the stage of the maximum that has set it to -inf beyond extents; 0: none
   int fresh;                                // number of shared tensors so far
   int *shared;                              // for each value: the one that the blocks of a cluster write to
   bool met;                                 // all blocks of the cluster have begun
@@ -174,6 +192,16 @@ const char *row_number(const struct row_text *x, const struct kern_access *a, in
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector); // within a thread
 void row_fold_across(struct row_text *x, int n, const int *values, bool again);          // over lanes and warps; again: in a loop
 const char *row_zeros(const struct row_text *x);                                         // indices of the first register
+
+// ---- rows_anywhere.c: all for `anywhere` ----
+
+void row_anywhere_begin(struct row_text *x);
+const char *row_anywhere_reached(const struct row_text *x); // condition: the vector has an element of the row, or one before it
+const char *row_anywhere_number(const struct row_text *x, const struct kern_access *a, const char *at); // the index of element `at` of the vector
+void row_anywhere_mask(struct row_text *x, axis_set axes, const char *in, const char *neutral);         // sets elements beyond rows
+void row_anywhere_load(struct row_text *x, const struct kern_value *v, const char *name, bool stream);
+void row_anywhere_store(struct row_text *x, const struct kern_save *s, const char *name, const char *first, bool stream); // first: condition
+const char *row_anywhere_line(const struct row_text *x, const struct kern_access *a); // an element of the vector's line; NULL: not contiguous
 
 // ---- rows_top.c ----
 

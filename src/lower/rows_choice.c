@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDEST = 8, TURNS = 2, FEW_THREADS = 64, WIDE_REGS = 2 };
+enum { WIDEST = 8, NARROWEST = 4, TURNS = 2, FEW_THREADS = 64, WIDE_REGS = 2 };
 
 static int upper_power(int64_t n, int most)
 {
@@ -19,6 +19,7 @@ static int upper_power(int64_t n, int most)
 struct row_tried {
   struct knobs k;
   int across, down, regs, late, alone, cluster, stack; // the kind. alone: a block has one row
+  bool anywhere;                                       // part of the kind, too
   double cost;
   struct kernel_counts counts;
 };
@@ -31,7 +32,7 @@ struct row_trying {
 static bool alike(const struct row_tried *a, const struct row_tried *b)
 {
   return a->across == b->across && a->down == b->down && a->regs == b->regs && a->late == b->late && a->alone == b->alone &&
-         a->cluster == b->cluster && a->stack == b->stack;
+         a->cluster == b->cluster && a->stack == b->stack && a->anywhere == b->anywhere;
 }
 
 static void insert(struct row_trying *t, const struct row_tried *x)
@@ -53,6 +54,7 @@ static void attempt(struct row_trying *t, const struct knobs *k)
       .k = *k, .across = k->v[KNOB_ACROSS], .down = k->v[KNOB_DOWN], .late = k->v[KNOB_LATE], .alone = k->v[KNOB_JOIN] == 1, .cost = INFINITY};
   x.cluster = k->v[KNOB_CLUSTER], x.stack = k->v[KNOB_STACK];
   if (rows_plan(t->r->j->mem, t->r, k, &p) && rows_count(&p, &x.counts)) {
+    x.anywhere = p.anywhere;
     if (t->r->j->dependent) rows_before_best(&p, &x.counts);
     x.k.v[KNOB_AHEAD] = p.ahead, x.k.v[KNOB_HOLD] = p.hold;
     x.counts.soon = rows_soon(&p), x.cost = kernel_time(&x.counts, t->r->j->gpu, NULL);
@@ -113,6 +115,7 @@ static int widest(const struct rows *r, int *streams)
   int w = 1;
   for (int i = 0; i < kern_uses(&r->k); i++) {
     if (!kern_use(&r->k, i, &u)) continue;
+    if (r->alone && u.at->stride[MAX(r->role.across, 0)] == 1) w = MAX(w, MIN(WIDEST, 16 / (int)dtype_bytes(u.at->type)));
     w = MAX(w, row_width(&p, u.at)), bytes += (double)u.at->elements * dtype_bytes(u.at->type);
   }
   for (int i = 0; i < r->k.nvalues; i++) {
@@ -133,7 +136,7 @@ int rows_choices(const struct rows *r, int most, struct knobs *out)
     for (int a = 1; a <= upper_power(MAX(across / v, ROW_LANES), TILE_THREADS); a *= 2)
       for (int d = 1; d <= upper_power(down, TILE_THREADS); d *= 2)
         for (int b = 1; b <= upper_power(join, 64); b *= 2) {
-          if (a * d * b > TILE_THREADS || (a * d * b < ROW_LANES && role.across >= 0) || (across % v && v > 1)) continue;
+          if (a * d * b > TILE_THREADS || (a * d * b < ROW_LANES && role.across >= 0) || (across % v && v < NARROWEST && v > 1)) continue;
           k.v[KNOB_VEC] = v, k.v[KNOB_ACROSS] = role.across < 0 ? 1 : a, k.v[KNOB_DOWN] = d, k.v[KNOB_JOIN] = b;
           with_registers(&t, k);
           if (a * d * b < FEW_THREADS) continue;

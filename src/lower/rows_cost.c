@@ -59,12 +59,18 @@ static double lines(const struct row_plan *p, const struct kern_access *x, axis_
   return n;
 }
 
+// Whether each vector is made from two aligned ones.
+static bool shifted(const struct row_plan *p, const struct kern_access *x, axis_set axes)
+{
+  return p->anywhere && axes >> p->role.across & 1 && row_way(p, x) == ROW_SHIFTED;
+}
+
 // Line accesses of all blocks for this access.
 static double touched(const struct row_plan *p, const struct kern_access *x, axis_set axes)
 {
   double n = (double)p->blocks * p->threads / ROW_LANES * row_regs(p, axes);
   EACH_AXIS(a, axes & p->rounds) n *= (double)p->chunks[a];
-  if (p->role.across >= 0 && axes >> p->role.across & 1) n /= row_width(p, x);
+  if (p->role.across >= 0 && axes >> p->role.across & 1) n *= (shifted(p, x, axes) ? 2.0 : 1.0) / row_width(p, x);
   return n * lines(p, x, axes);
 }
 
@@ -152,6 +158,27 @@ static double scanning(const struct row_plan *p, const struct kern_value *v, dou
   return rounds * (elements * (lanes > 1 ? 1 : 0) + totals * (STEP * log2(lanes) + (lanes > 1 ? STEP : 0)));
 }
 
+// Instructions of a load for each element.
+static double load_work(const struct row_plan *p, const struct kern_value *v)
+{
+  static const double of[] = {[ROW_ALIGNED] = 2, [ROW_SHIFTED] = 48, [ROW_SINGLE] = 32}, vector = 8, usual = 1.5;
+  if (!p->anywhere || !(v->axes >> p->role.across & 1)) return usual / p->vec;
+  const enum row_way way = row_way(p, &v->at);
+  return of[way] / (way == ROW_ALIGNED ? p->vec : vector);
+}
+
+// Whether it is 0 beyond rows, as a maximum has set its operand to -inf there (rows_fold.c).
+static bool exponential(const struct kern_value *v) { return v->kind == KERN_MAP && (v->op == OP_EXP || v->op == KERN_EXP2); }
+
+// Instructions of a store or a fold at the edges of rows. The first and the last warp of a row have elements beyond it.
+static double edge_work(const struct row_plan *p)
+{
+  enum { TEST = 3, ELEMENT = 8, ENDS = 2 };
+  int edge[ROW_EDGES];
+  const double share = fmin(1, ENDS / (double)(p->warps[p->role.across] * row_blocks(p, p->role.across)));
+  return row_edges(p, 0, edge) * (TEST + share * ELEMENT * p->vec);
+}
+
 static void work(const struct row_plan *p, struct kernel_counts *c)
 {
   const struct rows *r = p->r;
@@ -170,8 +197,9 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
     if (v->kind == KERN_MAP && kern_op(v->op).cost >= SLOW)
       c->exps += all * p->threads;
     else
-      instructions += all * (kern_loads(v) ? 1.5 / p->vec : v->kind == KERN_MAP ? 1 + kern_op(v->op).cost / 3 : 1);
+      instructions += all * (kern_loads(v) ? load_work(p, v) : v->kind == KERN_MAP ? 1 + kern_op(v->op).cost / 3 : 1);
     if (!v->folded) continue;
+    if (p->anywhere && v->folded >> p->role.across & 1 && !exponential(&r->k.v[v->in[0]])) instructions += edge_work(p) * rounds;
     c->chain += n / p->vec * rounds + p->vec, c->folds += log2(lanes);
     const double kept = row_regs(p, row_result(v));
     if (warps > 1 && !kern_scans(v)) exchange(p, kept, warps, 1, c);
@@ -179,6 +207,8 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
     if (kern_scans(v)) instructions += scanning(p, v, rounds, lanes, warps, c);
     if (p->share >= 0 && v->folded >> p->share & 1) c->chain += MEET + kept * p->cluster;
   }
+  for (int i = 0; i < r->k.nsaves; i++)
+    if (p->anywhere && r->k.save[i].axes >> p->role.across & 1) instructions += edge_work(p);
   c->lanes = instructions * p->threads;
 }
 

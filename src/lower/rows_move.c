@@ -60,6 +60,8 @@ static const char *piece(const struct row_text *x, int width) { return width < x
 // Whether every element is read once, by one block.
 static bool read_once(const struct row_plan *p, axis_set axes) { return !(row_apart(p) & ~axes) && p->passes == 1; }
 
+static bool streams(const struct row_plan *p, const struct kern_access *a) { return row_width(p, a) * dtype_bytes(a->type) >= STREAMED; }
+
 const char *row_declare(struct row_text *x, int value, bool filled)
 {
   const struct kern_value *v = &x->p->r->k.v[value];
@@ -79,14 +81,18 @@ void row_load(struct row_text *x, int value)
   const struct kern_value *v = &x->p->r->k.v[value];
   TEXT_ABOUT(&x->t, v->about);
   const char *inside = row_inside(x, v->axes), *name = row_declare(x, value, *inside);
+  const bool stream = x->p->stream && read_once(x->p, v->axes);
+  if (x->p->anywhere && along_vector(x->p, v->axes)) {
+    row_anywhere_load(x, v, name, stream && streams(x->p, &v->at));
+    return;
+  }
   row_each_open(x, v->axes, inside);
   int width = pieces_open(x, v->axes, &v->at);
   const char *to = arena_printf(x->mem, "%s%s", name, row_at(x, v->axes, width, piece(x, width)));
-  bool stream = x->p->stream && read_once(x->p, v->axes) && width * dtype_bytes(v->at.type) >= STREAMED;
   if (v->at.index)
     text_fill(&x->t, "%$to <- Init<($at)><<<#grid, #me>>>()", HOLES(NULL, STR(to, to), STR(at, row_number(x, &v->at, 1))));
   else
-    text_fill(&x->t, stream ? "%$to <- Move<ld.global.stream>($from)" : "%$to <- Move($from)",
+    text_fill(&x->t, stream && width * dtype_bytes(v->at.type) >= STREAMED ? "%$to <- Move<ld.global.stream>($from)" : "%$to <- Move($from)",
               HOLES(NULL, STR(to, to), STR(from, memory(x, &v->at, width, -1))));
 }
 
@@ -158,7 +164,7 @@ static const char *first_of_line(const struct row_text *x, int a, const char *s,
 static const char *first_along(const struct row_text *x, axis_set axes, const struct kern_access *fetched)
 {
   const struct row_plan *p = x->p;
-  const char *s = row_inside(x, axes);
+  const char *s = row_inside(x, p->anywhere && !fetched ? axes & ~AXIS(p->role.across) : axes); // edges of rows have conditions of their own
   for (int a = 0; a < p->r->k.naxes; a++) {
     bool has = axes >> a & 1;
     if (has && fetched && fetched->stride[a] == 1) s = first_of_line(x, a, s, MAX(1, ROW_LINE / (row_vec(p, a) * (int)dtype_bytes(fetched->type))));
@@ -177,9 +183,13 @@ void row_fetch(struct row_text *x, int value)
   if (w.n && w.member[0] != value) return;
   int across = x->p->role.across, width = along_vector(x->p, v->axes) ? row_width(x->p, &v->at) : 1;
   int n = along_vector(x->p, v->axes) ? v->at.stride[across] == 1 || w.n ? 1 : x->p->vec / width : 0;
+  const bool anywhere = x->p->anywhere && along_vector(x->p, v->axes);
+  const char *line = anywhere ? row_anywhere_line(x, &v->at) : memory(x, &v->at, width, -1);
   TEXT_SCOPE(&x->t);
+  if (!line) return;
+  if (anywhere) n = 0;
   row_each_open(x, v->axes, first_along(x, v->axes, &v->at));
-  text_fill(&x->t, "?n each q:$n\nSync<prefetch.L2>($line)", HOLES(NULL, INT(n, n), STR(line, memory(x, &v->at, width, -1))));
+  text_fill(&x->t, "?n each q:$n\nSync<prefetch.L2>($line)", HOLES(NULL, INT(n, n), STR(line, line)));
 }
 
 const char *row_stored(struct row_text *x, int save)
@@ -205,6 +215,10 @@ void row_store(struct row_text *x, int save)
   const char *name = row_stored(x, save);
   const int placed = x->p->r->k.v[s->value].kind == KERN_PLACED ? s->value : -1;
   if (placed >= 0) row_name(x, x->p->r->k.v[placed].in[1]);
+  if (x->p->anywhere && along_vector(x->p, s->axes)) {
+    row_anywhere_store(x, s, name, first_along(x, s->axes, NULL), x->p->stream && streams(x->p, &s->at));
+    return;
+  }
   row_each_open(x, s->axes, first_along(x, s->axes, NULL));
   int width = placed < 0 ? pieces_open(x, s->axes, &s->at) : chosen_pieces(x, placed, 1, s->axes, &s->at);
   bool stream = x->p->stream && width * dtype_bytes(s->at.type) >= STREAMED;

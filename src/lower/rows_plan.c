@@ -5,12 +5,16 @@
 
 enum { MOST_REGS = 224, CLUSTER_BLOCKS = 16 };
 
-bool row_overhangs(const struct row_plan *p, int a) { return p->chunks[a] * p->regs[a] * row_threads(p, a) * row_vec(p, a) > p->r->k.extent[a]; }
+bool row_overhangs(const struct row_plan *p, int a)
+{
+  return (p->anywhere && a == p->role.across) || p->chunks[a] * p->regs[a] * row_threads(p, a) * row_vec(p, a) > p->r->k.extent[a];
+}
 
 int row_width(const struct row_plan *p, const struct kern_access *a)
 {
   if (a->index) return 1;
   int most = MIN(p->vec, 16 / dtype_bytes(a->type));
+  if (p->anywhere && a->stride[p->role.across]) return row_way(p, a) == ROW_SINGLE ? 1 : most;
   int w = plan_chunk(p->r->k.naxes, p->r->k.extent, a->stride, p->role.across, a->offset, a->elements, most);
   for (int i = 0; i < KERN_BASES; i++)
     while (a->base[i] % w) w /= 2;
@@ -31,7 +35,7 @@ static int64_t pieces(int64_t n, int64_t by) { return (n + by - 1) / by; }
 // Registers and chunks of one axis. A folded axis has as many registers as it needs, or at most `regs` if that is not 0.
 static void cut(struct row_plan *p, int a, int regs)
 {
-  int64_t rest = pieces(p->r->k.extent[a], (int64_t)row_vec(p, a) * row_threads(p, a));
+  int64_t rest = pieces(p->r->k.extent[a] + (p->moved && a == p->role.across ? p->vec - 1 : 0), (int64_t)row_vec(p, a) * row_threads(p, a));
   int64_t n = regs ? MIN(regs, rest) : p->r->k.folded >> a & 1 ? MIN(rest, 1 << 16) : 1;
   p->regs[a] = (int)n, p->chunks[a] = pieces(rest, n);
 }
@@ -170,7 +174,7 @@ bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, s
   p->pass = NEWS(mem, int, r->k.nvalues + 1), p->held = NEWS(mem, int, r->k.nvalues + 1);
   for (int i = 0; i < r->k.naxes; i++) p->regs[i] = p->lanes[i] = p->warps[i] = 1, p->chunks[i] = 1;
   if (p->vec & (p->vec - 1) || p->vec > 16 || (p->role.across < 0 && p->vec > 1)) return false;
-  if (p->role.across >= 0 && r->k.extent[p->role.across] % p->vec) return false;
+  if (p->role.across >= 0 && r->k.extent[p->role.across] % p->vec && !(r->alone && rows_anywhere(p))) return false;
   if (!threads(p, k) || !shares(p, k)) return false;
   for (int i = 0; i < r->k.naxes; i++) {
     cut(p, i, i == p->role.across ? k->v[KNOB_REGS] : i == p->role.down ? k->v[KNOB_DEEP] : 0);

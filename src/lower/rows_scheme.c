@@ -34,7 +34,7 @@ int rows_make(const struct lower_job *j, struct rows *out, char why[160])
   if (rows_values(j, &out->k, why)) return NO;
   kern_join_axes(&out->k);
   kern_rewrite(&out->k, KERN_BIT(MOMENTS) & ~j->off); // joining axes may have made two loads of a row equal
-  return rows_ready(j, out), OK;
+  return rows_ready(j, out), out->alone = true, OK;
 }
 
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])

@@ -54,15 +54,22 @@ const char *row_place(const struct row_text *x, int a)
 const char *row_inside(const struct row_text *x, axis_set axes)
 {
   const char *s = "";
-  EACH_AXIS(a, axes)
-    if (row_overhangs(x->p, a)) s = text_join(x->mem, s, " && ", "%s < %lld", row_place(x, a), (long long)x->p->r->k.extent[a] / row_vec(x->p, a));
+  EACH_AXIS(a, axes) {
+    if (x->p->anywhere && a == x->p->role.across)
+      s = text_join(x->mem, s, " && ", "%s", row_anywhere_reached(x));
+    else if (row_overhangs(x->p, a))
+      s = text_join(x->mem, s, " && ", "%s < %lld", row_place(x, a), (long long)x->p->r->k.extent[a] / row_vec(x->p, a));
+  }
   return s;
 }
 
 void row_each_open(struct row_text *x, axis_set axes, const char *condition)
 {
-  EACH_AXIS(a, axes)
-    if (x->p->regs[a] > 1) text_begin(&x->t, "each r$a:$n", HOLES(NULL, INT(a, a), INT(n, x->p->regs[a])));
+  EACH_AXIS(a, axes) {
+    const bool some = x->to && a == x->p->role.across;
+    if (x->p->regs[a] > 1 && some) text_open(&x->t, "for (r%d = %d; r%d < %d; r%d += 1) unroll {", a, x->from, a, x->to, a);
+    if (x->p->regs[a] > 1 && !some) text_begin(&x->t, "each r$a:$n", HOLES(NULL, INT(a, a), INT(n, x->p->regs[a])));
+  }
   if (*condition) text_open(&x->t, "if (%s) {", condition);
 }
 
@@ -345,6 +352,7 @@ static void lane_groups(struct row_text *x)
 struct row_text row_text_new(const struct row_plan *p, struct text t)
 {
   struct row_text x = {.t = t, .mem = p->r->j->mem, .p = p, .team = "t"};
+  x.low = NEWS(x.mem, int, p->r->k.nvalues + 1);
   x.have = NEWS(x.mem, bool, p->r->k.nvalues + 1), x.wide = NEWS(x.mem, bool, p->r->k.nvalues + 1);
   x.masked = NEWS(x.mem, bool, p->r->k.nvalues + 1), x.carried = NEWS(x.mem, bool, p->r->k.nvalues + 1);
   return x;
@@ -355,6 +363,7 @@ void row_begin(struct row_text *x)
   lane_groups(x);
   for (int a = 0; a < x->p->r->k.naxes; a++)
     if (x->p->r->k.extent[a] > 1 && !(x->p->rounds >> a & 1)) place_line(x, a, arena_printf(x->mem, "@c%d", a));
+  if (x->p->anywhere) row_anywhere_begin(x);
 }
 
 void row_passes(struct row_text *x)

@@ -137,7 +137,8 @@ static void emit(const void *plan, struct text t, struct lower_out *out)
   e.all = HOLES(NULL, INT(kv, s->kv), INT(kvs, s->kv / 4), INT(step, 4 * s->kv), INT(tiles, s->tiles), INT(depth, s->depth), INT(warps, s->warps),
                 INT(threads, s->threads), INT(quads, s->threads / 4), INT(split, s->split), INT(cluster, s->split > 1), INT(subs, s->subs),
                 INT(subbed, s->subs > 1), INT(steps, s->steps), INT(turn, s->warps * s->split), INT(rows, p->rows.size), INT(short, p->rows.size % 8),
-                INT(dependent, e.dependent), INT(item, s->item));
+                INT(dependent, e.dependent), INT(item, s->item), INT(ragged, s->ragged), INT(sum, p->k.size), INT(unit, s->unit),
+                INT(units, s->kv / s->unit));
   const char *blocks = arena_printf(j->mem, "%lld", (long long)gpu_blocks(j->gpu, tiles(p, s)));
   text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", j->gpu,
               (s->split > 1 ? CAN_CLUSTER : 0) | (e.dependent ? CAN_PDL : 0));
@@ -155,7 +156,8 @@ static void emit(const void *plan, struct text t, struct lower_out *out)
 const struct scheme scheme_skinny = {.name = "skinny",
                                      .doc = "products of at most 32 rows: weights from global memory directly into fragments",
                                      .apart = "no tiles: one walk over what is summed, which warps share; lanes and blocks add up at its end",
-                                     .knob = {"warps", "cols", "depth", "split", "ahead"},
+                                     .knob = {"warps", "cols", "depth", "split", "ahead", "alone"},
+                                     .named = KNOB_ALONE,
                                      .tails = true,
                                      .rules = SK_RULES,
                                      .choices = choices,

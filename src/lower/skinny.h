@@ -66,12 +66,14 @@ struct sk_plan {
 };
 
 // Knobs of the scheme.
-enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT, KNOB_AHEAD };
+enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT, KNOB_AHEAD, KNOB_ALONE };
 struct sk_shape {
   int ahead; // rounds that are prefetched to the L2 cache before the previous kernel has ended
   int warps, cols, depth, split;
   int threads, tiles;    // tiles of 8 rows
   int kv;                // values of k of a lane in a step
+  bool ragged;           // the last step has fewer values of k: loads repeat the last one, and registers beyond it are set to zero
+  int unit;              // values of k that one load of X has
   int64_t steps, rounds; // steps: in all; rounds: of each warp
   int64_t subs;          // blocks that share the columns of one block of the graph
   bool clipped;          // the last of these has fewer columns: it loads the last column again, and does not save it
@@ -86,9 +88,10 @@ struct sk_shape {
     int vector;          // columns of a lane; 1 if `along`
     int unit;            // elements of a load
     int chunks;          // fragments of a warp along its columns
-    int width;           // number of columns
+    int width;           // number of columns, which may exceed those of the weights
   } take[SK_PRODUCTS];
   int64_t shared; // bytes
+  int64_t unused; // of these, bytes that only keep a second block away from the multiprocessor (`alone`)
   int registers;  // estimate for a thread
 };
 
@@ -144,8 +147,9 @@ const struct hole *sk_product_holes(const struct sk_emit *e, int product);
 const char *sk_element(const struct sk_emit *e, const struct kern_access *a, int unit, int n, const struct sk_coord *at); // "%g_W.tile([8])[...]"
 const char *sk_column(const struct sk_emit *e, const struct sk_place *at);
 const char *sk_weights_column(const struct sk_emit *e, int product, const char *index); // clamped to the columns of the weights, in loads
-bool sk_streams(const struct sk_plan *p, int value);                                    // whether it is loaded in every round
-void sk_emit_ahead(struct sk_emit *e);                                                  // before the wait for the previous kernel
+const char *sk_clamped(const struct sk_emit *e, const char *index, int unit); // an index along k, in units: clamped to k, if steps exceed it
+bool sk_streams(const struct sk_plan *p, int value);                          // whether it is loaded in every round
+void sk_emit_ahead(struct sk_emit *e);                                        // before the wait for the previous kernel
 void sk_emit_loop(struct sk_emit *e);
 void sk_emit_stage(struct sk_emit *e);  // before the loop: starts copying weights of second products to shared memory
 void sk_emit_early(struct sk_emit *e);  // before the loop: other loads for the results

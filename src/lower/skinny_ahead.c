@@ -23,7 +23,7 @@ static void weights(struct sk_emit *e, int i)
   int unit = k->unit, step = 4 * e->s->kv;
   const struct hole *holes = HOLES(sk_product_holes(e, i), INT(pieces, MEMORY_LINE / (2 * unit)));
   const char *col = sk_weights_column(e, i, text_of(mem, k->along ? "(${sub}@line)" : "(${sub}@line / $step * $pieces)", holes));
-  const char *at_k = text_of(mem, k->along ? "(@soon * 4)" : "(@soon * $step + @line % $step)", holes);
+  const char *at_k = sk_clamped(e, text_of(mem, k->along ? "(@soon * 4)" : "(@soon * $step + @line % $step)", holes), 1);
   const struct sk_coord at[] = {{&x->cols, col, !k->along}, {&e->p->k, at_k, k->along}};
   lines(e, k->along ? k->width : step * MAX(1, 2 * k->width / MEMORY_LINE), sk_element(e, &e->p->kern.v[x->w].at, unit, 2, at));
 }
@@ -32,8 +32,9 @@ static void elements(struct sk_emit *e, int v)
 {
   const struct kern_value *x = &e->p->kern.v[v];
   bool rows = x->axes & space_axes(&e->p->rows);
-  const struct sk_coord at[] = {{&e->p->k, "(@soon * 4)", true}, {&e->p->rows, rows ? "@line" : "0", false}};
-  lines(e, rows ? e->p->rows.size : 1, sk_element(e, &x->at, e->s->kv, 2, at));
+  const char *first = sk_clamped(e, text_of(e->p->j->mem, e->s->unit == e->s->kv ? "(@soon * 4)" : "(@soon * 4 * $units)", e->all), e->s->unit);
+  const struct sk_coord at[] = {{&e->p->k, first, true}, {&e->p->rows, rows ? "@line" : "0", false}};
+  lines(e, rows ? e->p->rows.size : 1, sk_element(e, &x->at, e->s->unit, 2, at));
 }
 
 void sk_emit_ahead(struct sk_emit *e)

@@ -16,8 +16,9 @@ double sk_room(const struct sk_plan *p, const struct sk_shape *s)
 static void loop(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *c)
 {
   double k = (double)(p->k.size / s->split), rows = (double)p->rows.size, x = rows * k;
-  c->loaded += 2 * x, c->lanes += x / 4 * (1 + 4 * p->nstats);
-  double piece = 8 * s->kv, lines = 2 * x / fmin(MEMORY_LINE, piece), soon = 2 * rows * s->kv * 4; // four lanes have adjacent pieces of k
+  const double loads = s->kv / s->unit; // of X, for each step of a lane; each has an address if there are several
+  c->loaded += 2 * x, c->lanes += x / 4 * (1 + 4 * p->nstats) + (loads > 1 ? x * 3 / s->unit : 0);
+  double piece = 8 * s->kv, lines = loads * 2 * x / fmin(MEMORY_LINE, piece), soon = 2 * rows * s->kv * 4; // four lanes have adjacent pieces of k
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_take *t = &s->take[i];
     double elements = t->width * k;

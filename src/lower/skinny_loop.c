@@ -96,29 +96,37 @@ static void load_fixed(struct sk_emit *e)
 
 // ---- loads ----
 
-// The place in device memory of the first of 8 columns of a lane that begin anywhere, at `kv` steps of k.
-static const char *place(const struct sk_emit *e, int i, const char *kv)
+const char *sk_clamped(const struct sk_emit *e, const char *index, int unit)
+{
+  return e->s->ragged ? arena_printf(e->p->j->mem, "min(%s, %lld)", index, (long long)(e->p->k.size / unit - 1)) : index;
+}
+
+// The place in device memory of the first of 8 columns of a lane that begin anywhere, at `kv` steps of k. clamped: to places of the weights.
+static const char *place(const struct sk_emit *e, int i, const char *kv, bool clamped)
 {
   struct arena *mem = e->p->j->mem;
   const struct hole *holes = sk_product_holes(e, i);
   const struct sk_product *x = &e->p->product[i];
-  const char *col = sk_weights_column(e, i, text_of(mem, "(${sub}(c * 8 + @g) * $vector)", holes));
-  const struct sk_coord at[] = {{&x->cols, col, true}, {&e->p->k, text_of(mem, "($at * $kv + i)", HOLES(holes, STR(at, kv))), false}};
+  const char *col = text_of(mem, "(${sub}(c * 8 + @g) * $vector)", holes), *k = text_of(mem, "($at * $kv + i)", HOLES(holes, STR(at, kv)));
+  if (clamped) col = sk_weights_column(e, i, col), k = sk_clamped(e, k, 1);
+  const struct sk_coord at[] = {{&x->cols, col, true}, {&e->p->k, k, false}};
   struct str s = {0};
   CHECK(sk_address(e->p, &e->p->kern.v[x->w].at, 1, 2, at, &s));
   return str_keep(mem, &s);
 }
 
-// Loads are clamped to the tensor, which has whole vectors. A clamped vector belongs to columns that do not exist.
+// Loads are clamped to whole vectors of the tensor. Elements after the last one are loaded in the round. Other clamped vectors belong to columns that
+// do not exist.
 static void load_anywhere(struct sk_emit *e, int i)
 {
   const struct kern_access *a = &e->p->kern.v[e->p->product[i].w].at;
-  sk_fill(e, e->p->kern.v[e->p->product[i].w].about,
-          "each c:$chunks i:$lines\n"
-          "@e = $place\n"
-          "%u$i[d][c][i].tile([8])[0] <- Move<ld.global.nc>(%$memory.tile([8])[min(@e / 8, $most)])\n"
-          "%u$i[d][c][i].tile([8])[1] <- Move<ld.global.nc>(%$memory.tile([8])[min(@e / 8 + 1, $most)])",
-          HOLES(sk_product_holes(e, i), STR(place, place(e, i, "@kv")), STR(memory, e->name[a->tensor]), INT(most, a->elements / SK_PIECE - 1)));
+  sk_fill(
+      e, e->p->kern.v[e->p->product[i].w].about,
+      "each c:$chunks i:$lines\n"
+      "@e = $place\n"
+      "%u$i[d][c][i].tile([8])[0] <- Move<ld.global.nc>(%$memory.tile([8])[min(@e / 8, $most)])\n"
+      "%u$i[d][c][i].tile([8])[1] <- Move<ld.global.nc>(%$memory.tile([8])[min(@e / 8 + 1, $most)])",
+      HOLES(sk_product_holes(e, i), STR(place, place(e, i, "@kv", true)), STR(memory, e->name[a->tensor]), INT(most, a->elements / SK_PIECE - 1)));
 }
 
 static void load_weights(struct sk_emit *e, int i)
@@ -134,7 +142,7 @@ static void load_weights(struct sk_emit *e, int i)
   bool along = k->along;
   const char *index = along ? "(${sub}c * 16 + i * 8 + @g)" : k->single ? "(${sub}(c * 8 + @g) * $vector + e)" : "(${sub}c * 8 + @g)";
   const char *col = sk_weights_column(e, i, text_of(mem, index, holes));
-  const struct sk_coord at[] = {{&x->cols, col, !along}, {&e->p->k, along ? "@kv" : text_of(mem, "(@kv * $kv + i)", holes), along}};
+  const struct sk_coord at[] = {{&x->cols, col, !along}, {&e->p->k, along ? "@kv" : sk_clamped(e, text_of(mem, "(@kv * $kv + i)", holes), 1), along}};
   sk_fill(e, e->p->kern.v[x->w].about,
           "?single each c:$chunks i:$lines e:$vector\n"
           "?single %w$i[d][c][i].tile([1])[e] <- Move<ld.global.nc>($from)\n"
@@ -145,11 +153,15 @@ static void load_weights(struct sk_emit *e, int i)
 
 static void load_elements(struct sk_emit *e, int v)
 {
-  const struct sk_coord at[] = {{&e->p->k, "@kv", true}, {&e->p->rows, row_index(e), false}};
+  const bool whole = e->s->unit == e->s->kv;
+  const char *k = sk_clamped(e, whole ? "@kv" : text_of(e->p->j->mem, "(@kv * $units + y)", e->all), e->s->unit);
+  const struct sk_coord at[] = {{&e->p->k, k, true}, {&e->p->rows, row_index(e), false}};
   sk_fill(e, e->p->kern.v[v].about,
-          "each n:$parts\n"
-          "%x$v[d][n] <- Move<ld.global.nc>($from)",
-          HOLES(value_holes(e, v), STR(from, sk_element(e, &e->p->kern.v[v].at, e->s->kv, 2, at))));
+          "?whole each n:$parts\n"
+          "?whole %x$v[d][n] <- Move<ld.global.nc>($from)\n"
+          "?!whole each n:$parts y:$units\n"
+          "?!whole %x$v[d][n].tile([$unit])[y] <- Move<ld.global.nc>($from)",
+          HOLES(value_holes(e, v), INT(whole, whole), STR(from, sk_element(e, &e->p->kern.v[v].at, e->s->unit, 2, at))));
 }
 
 // Loads step `step` into stage d. always: the step exists.
@@ -164,17 +176,50 @@ static void load_step(struct sk_emit *e, const char *step, bool always)
 
 // ---- a round ----
 
-// Makes pairs along k by byte permutations. Does nothing if the lane's values are contiguous along k.
+// In the last step: sets registers to zero whose k is beyond the sum. loops: the text of loops over n or c, and over i of k.
+static void clear(struct sk_emit *e, const char *loops, const char *registers, const struct hole *holes)
+{
+  if (!e->s->ragged) return;
+  TEXT_SCOPE(&e->t);
+  text_open(&e->t, "%s", text_of(e->p->j->mem, "if (@now * $kv + $kv > $sum) {", e->all));
+  text_begin(&e->t, loops, holes);
+  text_fill(&e->t, "if (@now * $kv + i >= $sum) {\n$registers <- Init<0.0>()", HOLES(holes, STR(registers, text_of(e->p->j->mem, registers, holes))));
+}
+
+// Loads the elements after the last whole vector of the weights. They belong to the last k.
+static void rest(struct sk_emit *e, int i)
+{
+  const struct kern_access *a = &e->p->kern.v[e->p->product[i].w].at;
+  const int64_t whole = a->elements / SK_PIECE;
+  if (!(a->elements % SK_PIECE)) return;
+  sk_fill(e, e->p->kern.v[e->p->product[i].w].about,
+          "if (@now == $last) {\n"
+          "@i = $line\n"
+          "each c:$chunks z:$n\n"
+          "@e = $place\n"
+          "if (@e / 8 == $whole) {\n"
+          "%u$i[d][c][$line][z] <- Move(%$memory[$from + z])\n"
+          "}\n"
+          "if (@e / 8 + 1 == $whole) {\n"
+          "%u$i[d][c][$line][8 + z] <- Move(%$memory[$from + z])",
+          HOLES(sk_product_holes(e, i), INT(last, (e->p->k.size - 1) / e->s->kv), INT(line, (e->p->k.size - 1) % e->s->kv),
+                INT(n, a->elements % SK_PIECE), INT(whole, whole), INT(from, whole * SK_PIECE), STR(place, place(e, i, "@now", true)),
+                STR(memory, e->name[a->tensor])));
+}
+
+// Makes pairs along k by byte permutations. The compiler knows the shift of a vector whose place is not clamped. Clamped ones need none. Does nothing if the lane's values are contiguous along k.
 static void fragment(struct sk_emit *e, int i)
 {
-  if (e->s->take[i].anywhere)
+  if (e->s->take[i].anywhere) {
+    rest(e, i);
     sk_fill(e, e->p->kern.v[e->p->product[i].w].about,
             "%w$i:[1].[$chunks].[$lines].[8].$type.RF\n"
-            "@now = (step + d * $turn) * 4 + @q\n"
             "each c:$chunks i:$lines\n"
             "@e = $place\n"
             "%w$i[0][c][i] <- Move<shift, @e % 8>(%u$i[d][c][i].tile([8])[0], %u$i[d][c][i].tile([8])[1])",
-            HOLES(sk_product_holes(e, i), STR(place, place(e, i, "@now"))));
+            HOLES(sk_product_holes(e, i), STR(place, place(e, i, "@now", false))));
+  }
+  clear(e, "each c:$chunks i:$lines", "%w$i[$stage][c][i]", sk_product_holes(e, i));
   sk_fill(e, within(e, e->p->product[i].value),
           "%a$i:[$kvs, $chunks].[$pairs].[2, 2].[1, 2].$type.RF\n"
           "each s:$kvs c:$chunks h:2 m:2\n"
@@ -200,10 +245,12 @@ static void elements(struct sk_emit *e, int v, bool *made)
   for (int k = 0; k < x->nin; k++) elements(e, x->in[k], made);
   TEXT_ABOUT(&e->t, x->about);
   text_begin(&e->t, "%$in$v:[$parts].[$wide].fp32.RF\neach n:$parts", holes);
-  if (x->kind == KERN_LOAD)
+  if (x->kind == KERN_LOAD) {
     text_fill(&e->t, "%$in$v[n] <- $cast(%x$v[d][n])", holes);
-  else
-    emit_map(&e->t, x, text_of(e->p->j->mem, "$in$v[n]", holes), operand(e, x->in[0]), x->nin > 1 ? operand(e, x->in[1]) : NULL);
+    return;
+  }
+  emit_map(&e->t, x, text_of(e->p->j->mem, "$in$v[n]", holes), operand(e, x->in[0]), x->nin > 1 ? operand(e, x->in[1]) : NULL);
+  if (runs(e, v)) clear(e, "each i:$kv", "%e$v[n][i]", holes);
 }
 
 // A sum of x * x with a loaded x multiplies and adds without an fp32 copy.
@@ -259,7 +306,11 @@ static void multiply(struct sk_emit *e, int i)
 // A round: fragments and other uses of the registers of stage d, the loads of a later round, then the products.
 static void round_text(struct sk_emit *e, const char *next)
 {
-  bool made[SK_VALUES] = {0};
+  bool made[SK_VALUES] = {0}, now = e->s->ragged;
+  for (int i = 0; i < e->p->nproducts; i++) now |= e->s->take[i].anywhere;
+  if (now) text_line(&e->t, "%s", text_of(e->p->j->mem, "@now = (step + d * $turn) * 4 + @q", e->all));
+  for (int v = 0; v < e->p->kern.nvalues; v++)
+    if (sk_streams(e->p, v)) clear(e, "each n:$parts i:$kv", "%x$v[d][n][i]", value_holes(e, v));
   for (int i = 0; i < e->p->nproducts; i++) fragment(e, i), right_operand(e, i, made);
   for (int i = 0; i < e->p->nstats; i++) statistic(e, i, made);
   if (next) load_step(e, next, false);

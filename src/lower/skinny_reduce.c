@@ -103,6 +103,7 @@ static void send_statistic(struct sk_emit *e, int i)
 
 void sk_emit_inbox(struct sk_emit *e)
 {
+  text_fill(&e->t, "?unused %unused:[$unused].fp16.SH", HOLES(NULL, INT(unused, e->s->unused / 2)));
   for (int i = 0; i < e->p->nproducts; i++) text_fill(&e->t, "?cluster %in$i:[$split].[$rows, $width].fp32.SH", sk_product_holes(e, i));
   for (int i = 0; i < e->p->nstats; i++) text_fill(&e->t, "?cluster %insum$i:[$split].[$rows].fp32.SH", HOLES(e->all, INT(i, i)));
 }

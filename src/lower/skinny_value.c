@@ -33,8 +33,10 @@ static int width_of(const struct sk_emit *e, const struct sk_place *at, int v)
 const char *sk_weights_column(const struct sk_emit *e, int product, const char *index)
 {
   const struct sk_take *t = &e->s->take[product];
-  if (!e->s->clipped || !e->p->product[product].wide) return index;
-  return arena_printf(e->p->j->mem, "min(%s, %lld)", index, (long long)e->p->cols.size / (t->along ? 1 : t->unit) - 1);
+  const struct sk_product *x = &e->p->product[product];
+  const int64_t columns = x->wide ? e->p->cols.size : x->cols.size;
+  if (x->wide ? !e->s->clipped : t->width == columns) return index;
+  return arena_printf(e->p->j->mem, "min(%s, %lld)", index, (long long)columns / (t->along ? 1 : t->unit) - 1);
 }
 
 // Columns of a whole block of the graph, in units of `width`.
