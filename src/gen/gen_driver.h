@@ -60,5 +60,6 @@ int emit_meeting(struct gen *c, int i, const char *out);
 
 // in gen_file.c: declarations of BLAS functions, if they are called
 void print_blas(const struct gen *c, struct str *s);
+void sizes_print(struct arena *mem, const char *kernels, struct str *source); // M_PRODUCTS: the products of these kernels
 
 #endif

@@ -749,23 +749,52 @@ M_FN void m_ukr(int mr, int nv, int ragged, int stream, int pairs, const m_prod 
   }
 }
 
-/* One function for each size, shared by all products of a file; the compiler removes unused ones. */
+/* Sizes of microkernels that a file needs. A generated file lists its products in M_PRODUCTS; without it all sizes are there. A compiler would
+ * optimize all of them before constants show which ones are called. This takes longer than all else in a small file. M and N are at least 1. */
+#define M_VECS(N) (((N) + M_W - 1) / M_W)
+#define M_PANELS(N) ((M_VECS(N) + M_NV - 1) / M_NV)
+#define M_OF_COLS(N, nv) ((nv) == M_VECS(N) / M_PANELS(N) || (nv) == (M_VECS(N) + M_PANELS(N) - 1) / M_PANELS(N))
+#define M_STACK(M, nv) (((M) + M_ROWS(nv) - 1) / M_ROWS(nv)) /* blocks of rows */
+#define M_OF_ROWS(M, mr, nv) ((mr) == (M) / M_STACK(M, nv) || (mr) == ((M) + M_STACK(M, nv) - 1) / M_STACK(M, nv))
+#define M_NEEDS_GEMM(M, N, mr, nv) (M_OF_COLS(N, nv) && M_OF_ROWS(M, mr, nv))
+#define M_NEEDS_STREAM(M, N, mr, nv) (M_OF_ROWS(M, mr, nv) || M_OF_ROWS((M) > M_ROWS(2) ? (M) - (M) / M_STACK(M, 2) : (M), mr, 2))
+#define M_NEEDS_BLOCKS(M, N, mr, nv) (M_OF_COLS(N, nv) && ((mr) == M_ROWS(nv) || (mr) == 4 || (mr) <= 2))
+#define M_NEEDS_WORDS(M, N, mr, nv) M_NEEDS_BLOCKS(M, N, mr, nv)
+#define M_NEEDS_PAIRS(M, N, mr, nv) (M_OF_COLS(N, nv) && ((mr) == 1 || M_OF_ROWS(M, mr, nv))) /* with tiles, single rows */
+#define M_WORDS_GEMM 0
+#define M_WORDS_STREAM 0
+#define M_WORDS_BLOCKS 0
+#define M_WORDS_WORDS 1
+#define M_WORDS_PAIRS 1
+#ifdef M_PRODUCTS
+#define M_SIZED(kind, M, N, mr, nv) || M_NEEDS_##kind(M, N, mr, nv)
+#define M_UNEVEN(kind, M, N, mr, nv) || (N) % M_W
+#define M_WORDED(kind, M, N, mr, nv) || M_WORDS_##kind
+#define M_NEEDED(mr, nv) (0 M_PRODUCTS(M_SIZED, mr, nv))
+enum { M_SOME_RAGGED = 0 M_PRODUCTS(M_UNEVEN, 0, 0), M_SOME_PAIRS = 0 M_PRODUCTS(M_WORDED, 0, 0) };
+#else
+#define M_NEEDED(mr, nv) 1
+enum { M_SOME_RAGGED = 1, M_SOME_PAIRS = 1 };
+#endif
+
+/* One function for each size, shared by all products of a file; the compiler removes unused ones. A size that is wrongly said to be unused traps. */
 #define M_SIZES(X) M_SIZES_(X, 1) M_SIZES_(X, 2) M_SIZES_(X, 3) M_SIZES_(X, 4)
 #define M_SIZES_(X, nv) X(1, nv) X(2, nv) X(3, nv) X(4, nv) X(5, nv) X(6, nv) X(7, nv) X(8, nv)
 #define M_DEFINE(mr, nv)                                                             \
   M_FN_ONE void m_full_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 0, 0, 0, g); }   \
   M_FN_ONE void m_ragged_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 1, 0, 0, g); } \
   M_FN_ONE void m_pairs_##mr##x##nv(const m_prod *g) { m_ukr(mr, nv, 1, 0, 1, g); }
-#define M_CASE(mr, nv)                    \
-  case 10 * mr + nv:                      \
-    if (M_NV >= nv && M_ROWS(nv) >= mr) { \
-      if (at->pairs)                      \
-        m_pairs_##mr##x##nv(at);          \
-      else if (at->last != M_W)           \
-        m_ragged_##mr##x##nv(at);         \
-      else                                \
-        m_full_##mr##x##nv(at);           \
-    }                                     \
+#define M_CASE(mr, nv)                                                                            \
+  case 10 * mr + nv:                                                                              \
+    if (!(M_NV >= nv && M_ROWS(nv) >= mr)) break;                                                 \
+    if (!M_NEEDED(mr, nv) || (!M_SOME_PAIRS && at->pairs) || (!M_SOME_RAGGED && at->last != M_W)) \
+      __builtin_trap();                                                                           \
+    else if (M_SOME_PAIRS && at->pairs)                                                           \
+      m_pairs_##mr##x##nv(at);                                                                    \
+    else if (M_SOME_RAGGED && at->last != M_W)                                                    \
+      m_ragged_##mr##x##nv(at);                                                                   \
+    else                                                                                          \
+      m_full_##mr##x##nv(at);                                                                     \
     break;
 M_SIZES(M_DEFINE)
 

@@ -19,7 +19,7 @@ static void the_fastest_right_one_is_reported(void **state)
   (void)state;
   for (size_t i = 0; i < COUNT(texts); i++)
     for (int spoil = 0; spoil < 4; spoil += 3) {
-      if (thinned(2) > 1 && (i == 0) == (spoil == 0)) continue; // each text and each way once
+      if (quick_step(2) > 1 && (i == 0) == (spoil == 0)) continue; // each text and each way once
       struct arena mem = {0};
       json_t *r = optimize(&mem, texts[i], spoil, made_up, ENDLESS);
       assert_true(seen.races >= 2 && seen.programs > 8);
@@ -139,7 +139,7 @@ static void the_hill_is_climbed(void **state)
   int steps = 0;
   for (size_t i = 0; i < COUNT(tops); i++)
     for (int dependent = 0; dependent < 2; dependent++) {
-      if (thinned(2) > 1 && dependent != (int)i % 2) continue;
+      if (quick_step(2) > 1 && dependent != (int)i % 2) continue;
       struct arena mem = {0};
       hill.noise = 0, hill.dependent = dependent, hill.asked = 0;
       assert_true(scheme_parse(tops[i], &hill.top));

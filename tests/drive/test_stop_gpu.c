@@ -50,7 +50,7 @@ static void a_stop_keeps_the_fastest(void **state)
     int at, told;
     bool is_quick, climbs; // climbs: the climb has begun. Op-by-op is the first race, a few candidates the second, other ways two more
   } cases[] = {{1, 1, true, false}, {2, 2, true, false}, {3, 0, true, false}, {5, 5, true, true}, {6, 20, true, true}, {2, 4, false, true}};
-  for (size_t i = 0; i < COUNT(cases); i++) {
+  for (size_t i = (size_t)quick_step(2) - 1; i < COUNT(cases); i += (size_t)quick_step(2)) { // each kind is among the odd ones
     struct stopped s;
     optimize_and_stop(&s, small[0], cases[i].at, cases[i].told, cases[i].is_quick, 0);
     assert_int_equal(s.status, ENV);

@@ -1,5 +1,6 @@
 // Rows that do not fit the scratch memory of a CPU's block, few and many, with composite and prime lengths. Graphs of the search can be compiled and
 // cost less than operator by operator. All cores have work if a row can be divided.
+// test: quick release
 #include "../graphs.h"
 #include "../search/examples.h"
 #include "../thin.h"

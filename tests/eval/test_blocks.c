@@ -1,5 +1,6 @@
 // Block and thread graphs compared with equivalent programs on whole tensors in all three domains. Over the reals they are equal up to rounding, over
 // the fields exactly.
+// test: quick release
 #include "evaluate.h"
 #include "thin.h"
 

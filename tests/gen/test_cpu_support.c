@@ -606,29 +606,53 @@ static void test_products_constant(void **state)
   free(C);
 }
 
+/* ---- sizes that a file needs ---- */
+
+/* The sizes in which m_panel runs M rows with nv vectors are among those that M_PRODUCTS keeps. `stream`: a streaming product, of any columns. */
+static void check_rows(int M, int N, int nv, int stream)
+{
+  const int blocks = (M + M_ROWS(nv) - 1) / M_ROWS(nv), mr = M / blocks, larger = M % blocks;
+  if (larger) assert_true(stream ? M_NEEDS_STREAM(M, 1, mr + 1, nv) : M_NEEDS_GEMM(M, N, mr + 1, nv) && M_NEEDS_PAIRS(M, N, mr + 1, nv));
+  if (larger < blocks) assert_true(stream ? M_NEEDS_STREAM(M, 1, mr, nv) : M_NEEDS_GEMM(M, N, mr, nv) && M_NEEDS_PAIRS(M, N, mr, nv));
+}
+
+static void test_sizes_that_are_kept(void **state)
+{
+  (void)state;
+  for (int M = 1; M <= 40; M++)
+    for (int N = 1; N <= 12 * M_W; N++) {
+      const int vecs = (N + M_W - 1) / M_W, panels = (vecs + M_NV - 1) / M_NV;
+      int kept = 0;
+      for (int p = 0; p < panels; p++) {
+        const int nv = vecs / panels + (p < vecs % panels);
+        check_rows(M, N, nv, 0), check_rows(M, N, nv, 1);
+        assert_int_equal(m_panel_width(vecs, p), nv * M_W);
+        for (int rows = 1; rows <= M_ROWS(nv); rows++)
+          if (rows == M_ROWS(nv) || rows == 4 || rows == 2 || rows == 1) assert_true(M_NEEDS_BLOCKS(M, N, rows, nv) && M_NEEDS_WORDS(M, N, rows, nv));
+        assert_true(M_NEEDS_PAIRS(M, N, 1, nv));
+      }
+      for (int nv = 1; nv <= M_NV; nv++)
+        for (int mr = 1; mr <= M_ROWS(nv); mr++) kept += M_NEEDS_GEMM(M, N, mr, nv);
+      assert_in_range(kept, 1, 4); /* and few others */
+    }
+  for (int M = M_ROWS(2) + 1; M <= 40; M++) { /* the first block of a strip is packed, and m_panel runs the rest */
+    const int rest = M - M / ((M + M_ROWS(2) - 1) / M_ROWS(2)), blocks = (rest + M_ROWS(2) - 1) / M_ROWS(2);
+    assert_true(M_NEEDS_STREAM(M, 1, rest / blocks, 2) && (rest % blocks == 0 || M_NEEDS_STREAM(M, 1, rest / blocks + 1, 2)));
+  }
+}
+
 int main(void)
 {
 #if defined(__AVX2__)
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 77; /* skipped */
 #endif
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_functions_range),
-      cmocka_unit_test(test_functions_edges),
-      cmocka_unit_test(test_pow),
-      cmocka_unit_test(test_min_max_nan),
-      cmocka_unit_test(test_row_max_nan),
-      cmocka_unit_test(test_lanes),
-      cmocka_unit_test(test_f16_widen),
-      cmocka_unit_test(test_f16_narrow),
-      cmocka_unit_test(test_bf16),
-      cmocka_unit_test(test_load_tile),
-      cmocka_unit_test(test_reductions),
-      cmocka_unit_test(test_products_random),
-      cmocka_unit_test(test_products_small),
-      cmocka_unit_test(test_products_constant),
-      cmocka_unit_test(test_products_of_pairs),
-      cmocka_unit_test(test_products_of_few),
-      cmocka_unit_test(test_waves_of_growing_magnitude),
+      cmocka_unit_test(test_functions_range), cmocka_unit_test(test_functions_edges),     cmocka_unit_test(test_pow),
+      cmocka_unit_test(test_min_max_nan),     cmocka_unit_test(test_row_max_nan),         cmocka_unit_test(test_lanes),
+      cmocka_unit_test(test_f16_widen),       cmocka_unit_test(test_f16_narrow),          cmocka_unit_test(test_bf16),
+      cmocka_unit_test(test_load_tile),       cmocka_unit_test(test_reductions),          cmocka_unit_test(test_products_random),
+      cmocka_unit_test(test_products_small),  cmocka_unit_test(test_products_constant),   cmocka_unit_test(test_products_of_pairs),
+      cmocka_unit_test(test_products_of_few), cmocka_unit_test(test_sizes_that_are_kept), cmocka_unit_test(test_waves_of_growing_magnitude),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -275,12 +275,48 @@ static void products_widen_nothing(void **state)
   }
 }
 
+// Products of many sizes need all microkernels. Other texts list their products, so that a compiler sees the microkernels of these alone.
+static void sizes_of_products_are_listed(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct graph *g;
+  struct str s = {0}, many = {0}, none = {0}, text = {0};
+  parse(&mem, "graph g { X: f32[8, 64]\n Y: f32[64, 72]\n O = block(x=1) { x = iter(X)\n y = iter(Y)\n save(matmul(x, y)) }\n return O }", &g);
+  generate(g, &host, &s, NULL, NULL);
+  const char *list = strstr(s.p, "#define M_PRODUCTS(X, mr, nv) \\\n X(");
+  assert_non_null(list);
+  assert_non_null(strstr(list, ", 8, 72, mr, nv)\n"));
+  assert_true(list < strstr(s.p, "#ifdef M_PRODUCTS"));
+  parse(&mem, "graph g { X: f32[8, 64]\n return exp(X) }", &g);
+  generate(g, &host, &none, NULL, NULL);
+  assert_null(strstr(none.p, "#define M_PRODUCTS("));
+  str_add(&text, "graph g { X: f32[8, 64]\n");
+  for (int i = 0; i < 25; i++) str_add(&text, " Y%d: f32[64, %d]\n", i, 40 + i);
+  for (int i = 0; i < 25; i++) str_add(&text, " O%d = block(x=1) { x = iter(X)\n y = iter(Y%d)\n save(matmul(x, y)) }\n", i, i);
+  str_add(&text, " return O0");
+  for (int i = 1; i < 25; i++) str_add(&text, ", O%d", i);
+  str_add(&text, " }");
+  parse(&mem, text.p, &g);
+  generate(g, &host, &many, NULL, NULL);
+  assert_null(strstr(many.p, "#define M_PRODUCTS("));
+  str_free(&s), str_free(&many), str_free(&none), str_free(&text);
+  arena_close(&mem);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(as_written),      cmocka_unit_test(with_thread_graphs),     cmocka_unit_test(few_rows_are_streamed),
-      cmocka_unit_test(half_precision),  cmocka_unit_test(refuses_ranks),          cmocka_unit_test(names_stay_names),
-      cmocka_unit_test(same_text_again), cmocka_unit_test(wherever_tensors_start), cmocka_unit_test(products_widen_nothing),
+      cmocka_unit_test(as_written),
+      cmocka_unit_test(with_thread_graphs),
+      cmocka_unit_test(few_rows_are_streamed),
+      cmocka_unit_test(half_precision),
+      cmocka_unit_test(refuses_ranks),
+      cmocka_unit_test(names_stay_names),
+      cmocka_unit_test(same_text_again),
+      cmocka_unit_test(wherever_tensors_start),
+      cmocka_unit_test(products_widen_nothing),
+      cmocka_unit_test(sizes_of_products_are_listed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 # mica tile run --against on the command line; lists of kernels and the check on a GPU.
+# test: quick release
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -1,5 +1,6 @@
 // Tile kernels in the interpreter, held against their block graphs on random and on special inputs, in many of the ways in which schemes make them.
 // test: timeout 300
+// test: quick release
 #include "../graphs.h"
 #include "../thin.h"
 #include "sim/device_proof.h"

@@ -1,6 +1,7 @@
 // Sums and columns that 8, the elements of a chunk of 16 bytes, does not divide, by mma: at many layouts of warps, and at what the scheme
 // chooses. Padding must be zero where products read it, and neutral for sums and maxima.
 // test: timeout 300
+// test: quick release
 #include "held.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 // Graphs that the search makes of programs with `where`: an element that is not chosen does not reach the result, even if it is NaN or infinite.
-// test: quick sanitized
+// test: quick release
 #include "examples.h"
 #include "graphs.h"
 

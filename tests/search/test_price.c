@@ -1,6 +1,6 @@
 // The search with a pricer: its order is that of the prices, what has no price is left out, other sizes are of what is cheap, and nothing
 // depends on the threads. The pricers here count nodes, so that their order is not the model's.
-// test: quick sanitized
+// test: quick release
 #include "examples.h"
 #include "graphs.h"
 

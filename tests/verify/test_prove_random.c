@@ -3,6 +3,7 @@
 // (all positive, say) meet each other, whether or not they agree on the other kinds.
 //   verify_test_prove_random [PROGRAMS [SEED]]    more of the second kind
 // test: timeout 300
+// test: quick release
 #include "graphs.h"
 #include "mutate.h"
 

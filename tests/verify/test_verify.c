@@ -1,5 +1,5 @@
 // The verifier: what it must accept, what it must reject and where, what a certificate says, and reduced extents.
-// test: quick sanitized
+// test: quick release
 #include "cases.h"
 #include "front/front.h"
 #include "verify/proof.h"
