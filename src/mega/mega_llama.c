@@ -14,13 +14,14 @@ struct mega_making {
   struct err *e;
   int world, heads, kv, inner, vocab; // the last four: of one rank
 };
-enum { PAGE = 64 };         // positions of a page of the cache
-enum { COLUMNS = 8 };       // of a wide work tile of a product with few rows
-enum { MANY_COLUMNS = 32 }; // of a product with many rows
-enum { NARROW_ROWS = 32 };  // with more rows, narrow tiles are used only if a worker gets at most one
-enum { SETTINGS = 6 };      // numbers that control how a row's token is chosen
-enum { MOST_SAMPLED = 32 }; // most work tiles that sample from the head's logits
-enum { EMBED_TILES = 16 };  // most work tiles of embed for few rows
+enum { PAGE = 64 };          // positions of a page of the cache
+enum { COLUMNS = 8 };        // of a wide work tile of a product with few rows
+enum { MANY_COLUMNS = 32 };  // of a product with many rows
+enum { NARROW_ROWS = 32 };   // with more rows, narrow tiles are used only if a worker gets at most one
+enum { EMBED_COLUMNS = 16 }; // of which a tile of embed with many rows has a multiple
+enum { SETTINGS = 6 };       // numbers that control how a row's token is chosen
+enum { MOST_SAMPLED = 32 };  // most work tiles that sample from the head's logits
+enum { EMBED_TILES = 16 };   // most work tiles of embed for few rows
 
 static int tensor(struct mega_making *k, const char *name, enum mega_kind kind, const char *type, int rank, const int64_t *dim)
 {
@@ -187,6 +188,14 @@ static int64_t tiles_of_rows(const struct mega_making *k, int64_t columns, int s
   return tiles_of_width(k, columns, 1, many_rows(k) ? MANY_COLUMNS / slices : COLUMNS);
 }
 
+// With many rows, the tiles of embed are equally wide, and a product can read the sums of squares of a few columns.
+static int64_t tiles_of_embed(const struct mega_making *k)
+{
+  int64_t tiles = MIN(tiles_of_rows(k, k->c->hidden, 1), many_rows(k) ? k->s->workers : EMBED_TILES);
+  while (many_rows(k) && tiles > 1 && k->c->hidden % (tiles * EMBED_COLUMNS)) tiles--;
+  return tiles;
+}
+
 // Attention over the cache. If it has parts, nothing waits for cache writes of this step: the first part computes this position's key and value from
 // the projection, and a separate operator appends them.
 static int attention(struct mega_making *k)
@@ -259,7 +268,7 @@ static int operators(struct mega_making *k)
 {
   const struct mega_config *c = k->c;
   int L = c->layers;
-  OPERATOR("embed", "embed", 0, MIN(tiles_of_rows(k, c->hidden, 1), many_rows(k) ? k->s->workers : EMBED_TILES), "token", "table", "h");
+  OPERATOR("embed", "embed", 0, tiles_of_embed(k), "token", "table", "h");
   OPERATOR("qkv", "rmsnorm_linear", L, tiles_of_rows(k, qkv_of(k), 1), "h", "attn_norm", "Wqkv", "qkv");
   TRY(attention(k));
   TRY(attention_out(k));

@@ -80,8 +80,11 @@ static void constants(const struct mega_plan *p, bool panels, int block, const s
           MEGA_COPY_GB);
   str_add(out, "#define PANELS %d\n", panels); // 1 if there are products of many rows
   if (panels)
-    str_add(out, "constexpr int PANEL_BYTES = %lld, PANEL_SLOTS = %d, PANEL_PITCH = %d, HALVES = %d; // HALVES: bf16 for a value of an input\n",
-            (long long)m->panel, MEGACUDA_PANEL_SLOTS, megacuda_panel_pitch(x->rows), x->rows <= MEGACUDA_EXACT_ROWS ? 2 : 1);
+    str_add(out,
+            "constexpr int PANEL_BYTES = %lld, PANEL_SLOTS = %d, PANEL_PITCH = %d, HALVES = %d; // HALVES: bf16 for a value of an input\n"
+            "constexpr bool SWIZZLED = %s; // panels are swizzled for wgmma\n",
+            (long long)m->panel, MEGACUDA_PANEL_SLOTS, megacuda_panel_pitch(x->rows), x->rows <= MEGACUDA_EXACT_ROWS ? 2 : 1,
+            megacuda_wide(x->rows) ? "true" : "false");
   int64_t slots, pages = mega_pages_of(x, &slots);
   str_add(out, "constexpr int SHARED_PAGES = %lld; // of a cache that requests share\n", (long long)pages);
   str_add(out, "constexpr unsigned long long SEED = %lluull;\nconstexpr const char *MODEL = \"%s\";\n", (unsigned long long)g->seed, x->name);
@@ -162,15 +165,16 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
                                mega_serve_text,  mega_kernel_text, mega_pack_text};
   for (size_t i = 0; i < COUNT(texts); i++)
     if (panels || texts[i] != mega_panel_text) str_raw(out, texts[i], strlen(texts[i])), str_add(out, "\n");
-  str_add(out, "#ifndef MEGA_LIBRARY\n\n// ---- the plan ----\n\n"
-               "struct plan_node { int op, layer; };\nstruct plan_event { int id, node, flag, count, first, last; };\n"
-               "struct plan_span { int lo, hi; };\nstruct plan_fault { bool hung; int of; const char *words; };\nstruct plan_wait { int node, lo, "
-               "hi, event, back, stream; };\n"
-               "struct plan_part { int n, dim; long long extent, inner, size[3]; };\n"
-               "struct plan_tensor { const char *name; int bytes; long long elements; int versions; long long words; double scale; long long "
-               "table_rows; char kind; int slots, like; plan_part part; };\n"
-               "struct plan_box { int tensor, rank; long long dim[6], lo[6], hi[6]; };\n");
-  TRY(megacuda_tables(mem, p, out, e));
+  str_add(out,
+          "#ifndef MEGA_LIBRARY\n\n// ---- the plan ----\n\n"
+          "struct plan_node { int op, layer; };\nstruct plan_event { int id, node, flag, count, first, last; };\n"
+          "struct plan_span { int lo, hi; };\nstruct plan_fault { bool hung; int of; const char *words; };\nstruct plan_wait { int node, lo, "
+          "hi, event, back, stream; };\n"
+          "struct plan_part { int n, dim; long long extent, inner, size[3]; };\n"
+          "struct plan_tensor { const char *name; int bytes; long long elements; int versions; long long room; bool words; double scale; long long "
+          "table_rows; char kind; int slots, like; plan_part part; };\n"
+          "struct plan_box { int tensor, rank; long long dim[6], lo[6], hi[6]; };\n");
+  TRY(megacuda_tables(mem, p, g->warps * 32, out, e));
   const char *const one[] = {mega_machine_text, mega_plain_text,   mega_host_text, mega_time_text,
                              mega_graph_text,   mega_options_text, mega_main_text, NULL};
   const char *const several[] = {

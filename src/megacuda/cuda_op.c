@@ -82,6 +82,7 @@ struct stream {                              // weights streamed by an operator
   // of a product of many rows
   int keeps, groups, slots;        // tiles whose sums a warp keeps; groups of warps that divide the tiles; pieces of the input in memory
   int splits;                      // pieces of the input for each piece of weights
+  bool wide;                       // multiplied by four warps together (wgmma)
   int64_t slot_bytes, panel_bytes; // bytes of a piece of the input; bytes of all shared memory for the input
 };
 
@@ -104,16 +105,8 @@ enum {
   PANEL_K = 32,
   PANEL_COLUMNS = 64,
   AHEAD = 512
-}; // columns of an operand; k of a panel; most columns; bytes after the last piece
-
-// Whether a product copies its input in panels: docs/mega.md has the conditions.
-static bool takes_panels(const struct mega_plan *p, const struct mega_op *op, const struct stream *s)
-{
-  bool input = false, whole = s->k % PANEL_K == 0 && s->full.width % PANEL_K == 0 && s->last.width % PANEL_K == 0;
-  for (int a = 0; a < op->spec.naccess; a++)
-    input |= mega_input_of_rows(p->m, op, a) && p->held[op->arg[op->spec.access[a].arg]].load == MEGA_LOAD_BULK;
-  return input && whole && s->bytes == 2 && !s->chosen && s->slices * s->full.columns <= PANEL_COLUMNS;
-}
+};                                                 // columns of an operand; k of a panel; most columns; bytes after the last piece
+enum { GROUP_UNIT = 8, SECTOR = 128, ATOM = 512 }; // of group sizes; of bytes of a version; of bytes of a stage
 
 // The access of an operator to the gain of its input's norm, or -1.
 static int gain_access(const struct mega_plan *p, const struct mega_op *op)
@@ -125,19 +118,82 @@ static int gain_access(const struct mega_plan *p, const struct mega_op *op)
   return -1;
 }
 
+// Whether a node is a product that reads the whole tensor.
+static bool reads_whole(const struct mega_plan *p, int node, int tensor)
+{
+  const struct mega_op *op = mega_op_of(p, node);
+  for (int a = 0; a < op->spec.naccess; a++)
+    if (op->arg[op->spec.access[a].arg] == tensor && mega_input_of_rows(p->m, op, a)) return true;
+  return false;
+}
+
+struct gain_place { // the gain of a norm: its tensor, -1: there is none; and the layer
+  int tensor, layer;
+};
+static struct gain_place gain_of_node(const struct mega_plan *p, int node)
+{
+  const struct mega_op *op = mega_op_of(p, node);
+  int a = gain_access(p, op);
+  return a < 0 ? (struct gain_place){-1, 0} : (struct gain_place){op->arg[op->spec.access[a].arg], p->node[node].layer};
+}
+
+// The gain of the products that read each write of a tensor; tensor -1: no product reads it. NULL: a write has different gains, or a product has none.
+static struct gain_place *gains_of_writes(struct arena *mem, const struct mega_plan *p, int tensor)
+{
+  const struct mega_held *h = &p->held[tensor];
+  struct gain_place *gain = NEWS(mem, struct gain_place, h->nwrites + 1);
+  for (int w = 0; w < h->nwrites; w++) gain[w].tensor = -1;
+  for (int n = 0, back; n < p->nnodes; n++) {
+    if (!reads_whole(p, n, tensor)) continue;
+    struct gain_place g = gain_of_node(p, n), *at = &gain[mega_read_write(p, n, tensor, &back)];
+    if (g.tensor < 0 || (at->tensor >= 0 && (at->tensor != g.tensor || at->layer != g.layer))) return NULL;
+    *at = g;
+  }
+  return gain;
+}
+
+// A tensor that is the gain of a write; -1: there is none.
+static int first_gain(const struct gain_place *gain, int writes)
+{
+  for (int w = 0; w < writes; w++)
+    if (gain[w].tensor >= 0) return gain[w].tensor;
+  return -1;
+}
+
+// Whether the writers of a tensor can also store its values times the gain of the norm that reads them, and the squares of groups of elements.
+// Attention cannot, because an order of its tiles is only known at run time.
+static bool scalable(struct arena *mem, const struct mega_plan *p, int tensor)
+{
+  const struct mega_tensor *t = &p->m->tensor[tensor];
+  const struct mega_held *h = &p->held[tensor];
+  if (t->kind != MEGA_ACTIVATION || t->rank != 2 || h->tagged || !h->nwrites || h->word_group % GROUP_UNIT) return false;
+  for (int w = 0; w < h->nwrites; w++)
+    if (mega_op_of(p, h->write[w])->spec.attrs >> MEGA_ATTR_theta & 1) return false;
+  const struct gain_place *gain = gains_of_writes(mem, p, tensor);
+  int first = gain ? first_gain(gain, h->nwrites) : -1;
+  for (int w = 0; w < h->nwrites && first >= 0; w++)
+    if (gain[w].tensor >= 0 && p->m->tensor[gain[w].tensor].type != p->m->tensor[first].type) return false;
+  return first >= 0;
+}
+
+// Whether a product copies its input in panels: docs/mega.md has the conditions.
+static bool takes_panels(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, const struct stream *s)
+{
+  bool input = false, whole = s->k % PANEL_K == 0 && s->full.width % PANEL_K == 0 && s->last.width % PANEL_K == 0;
+  for (int a = 0; a < op->spec.naccess; a++)
+    if (mega_input_of_rows(p->m, op, a)) {
+      int tensor = op->arg[op->spec.access[a].arg];
+      input |= p->held[tensor].load == MEGA_LOAD_BULK && (gain_access(p, op) < 0 || scalable(mem, p, tensor));
+    }
+  return input && whole && s->bytes == 2 && !s->chosen && s->slices * s->full.columns <= PANEL_COLUMNS;
+}
+
+bool megacuda_wide(int rows) { return rows > MEGACUDA_WIDE_ROWS && rows % 8 == 0; }
+
 int megacuda_panel_pitch(int rows)
 {
   int blocks = (rows + 7) / 8;
   return blocks * 8 + (blocks % 2 ? 1 : 9);
-}
-
-// Bytes of the gain of an operator's input norm, which is stored after the pieces of the input; 0: there is no norm.
-static int64_t gain_bytes(const struct mega_plan *p, const struct mega_op *op)
-{
-  int gain = gain_access(p, op);
-  if (gain < 0) return 0;
-  const struct mega_tensor *t = &p->m->tensor[op->arg[op->spec.access[gain].arg]];
-  return mega_elements(t) / t->dim[0] * mega_bytes(t->type);
 }
 
 // Chooses how warps divide a product of many rows, and the pieces of its input.
@@ -151,15 +207,17 @@ static void divide_panels(const struct mega_plan *p, const struct mega_op *op, i
   }
   for (int a = 0; a < op->spec.naccess; a++)
     if (mega_input_of_rows(p->m, op, a) && op->spec.access[a].rank == 3) parts = p->m->tensor[op->arg[op->spec.access[a].arg]].dim[1];
+  s->wide = megacuda_wide(p->m->rows) && parts == 1 && s->full.columns == s->last.columns && s->slices * s->full.columns == lines && warps == 8;
+  if (s->wide) s->groups = tiles > 1 ? 2 : 1, most = MAX(1, MEGACUDA_PANEL_SUMS / (int)(lines / 2));
   s->keeps = MIN(most, (tiles + s->groups - 1) / s->groups);
-  int64_t sums = warps * lines * megacuda_panel_pitch(p->m->rows) * 4, gain = gain_bytes(p, op), room = MEGACUDA_TWO_PANELS - gain;
+  int64_t sums = (s->wide ? 2 : warps) * lines * megacuda_panel_pitch(p->m->rows) * 4;
   for (s->splits = 1;; s->splits *= 2) { // a stage is occupied until all parts of its piece are used
     s->slot_bytes = (width / s->splits * parts * rows * 2 * halves + 127) / 128 * 128;
     bool divides = s->full.width % (PANEL_K * s->splits * 2) == 0 && s->last.width % (PANEL_K * s->splits * 2) == 0 && halves == 1;
-    if (2 * s->slot_bytes <= room || s->keeps * s->groups * 2 > p->m->stages || !divides) break;
+    if (2 * s->slot_bytes <= MEGACUDA_TWO_PANELS || s->keeps * s->groups * 2 > p->m->stages || !divides) break;
   }
-  s->slots = (int)MAX(2, MIN(MEGACUDA_PANEL_SLOTS, (MEGACUDA_PANELS - gain) / s->slot_bytes));
-  s->panel_bytes = MAX(s->slots * s->slot_bytes + gain + AHEAD, sums);
+  s->slots = (int)MAX(2, MIN(MEGACUDA_PANEL_SLOTS, MEGACUDA_PANELS / s->slot_bytes));
+  s->panel_bytes = MAX(s->slots * s->slot_bytes + AHEAD, sums);
 }
 
 static void describe(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct stream *s)
@@ -180,7 +238,7 @@ static void describe(struct arena *mem, const struct mega_plan *p, const struct 
   s->along = along_of(s, threads);
   s->matrix = !strcmp(mega_types[t->type].name, "bf16") && s->slices * s->full.columns <= MATRIX_COLUMNS && p->m->rows <= MEGA_TAGGED_ROWS;
   s->matrix &= s->k % MATRIX_K == 0 && s->full.width % MATRIX_K == 0 && s->last.width % MATRIX_K == 0;
-  s->panel = takes_panels(p, op, s);
+  s->panel = takes_panels(mem, p, op, s);
   if (s->panel) s->matrix = true, divide_panels(p, op, threads, s);
 }
 
@@ -212,11 +270,61 @@ static bool in_panels(struct arena *mem, const struct mega_plan *p, int tensor, 
   return p->held[tensor].load == MEGA_LOAD_BULK && read_in(true, mem, p, tensor, threads);
 }
 
+// The same, and also times the gain of a norm.
+static bool in_scaled_panels(struct arena *mem, const struct mega_plan *p, int tensor, int threads)
+{
+  return in_panels(mem, p, tensor, threads) && scalable(mem, p, tensor);
+}
+
+// Number of bf16 of a version of a tensor in panels.
+static int64_t panels_pitch(struct arena *mem, const struct mega_plan *p, int tensor, int threads)
+{
+  int64_t all = mega_elements(&p->m->tensor[tensor]), line = SECTOR / 2;
+  if (!in_scaled_panels(mem, p, tensor, threads)) return 2 * all;
+  return (4 * all + 2 * (all / p->held[tensor].word_group) + line - 1) / line * line;
+}
+
+int64_t megacuda_tensor_bytes(struct arena *mem, const struct mega_plan *p, int tensor, int threads)
+{
+  const struct mega_tensor *t = &p->m->tensor[tensor];
+  const struct mega_held *h = &p->held[tensor];
+  int64_t all = mega_elements(t);
+  if (h->tagged) return all / h->word_group * ((h->word_group + 2) / 3) * h->versions * MEGA_WORD * mega_slots(p->m, t);
+  if (in_panels(mem, p, tensor, threads)) return panels_pitch(mem, p, tensor, threads) * 2 * h->versions;
+  return all * (t->kind == MEGA_ACTIVATION ? h->versions : 1) * mega_bytes(t->type);
+}
+
 bool megacuda_panels(struct arena *mem, const struct mega_plan *p, int threads)
 {
   for (int t = 0; t < p->m->ntensors; t++)
     if (in_panels(mem, p, t, threads)) return true;
   return false;
+}
+
+// Prints the place of the gain of the norm that reads what an operator writes, by the operator's layer.
+static void print_gains(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int tensor, struct str *out)
+{
+  const struct mega_held *h = &p->held[tensor];
+  int layers = MAX(op->repeat, 1);
+  struct gain_place *g = NEWS(mem, struct gain_place, layers), *gain = gains_of_writes(mem, p, tensor);
+  for (int w = 0; w < h->nwrites; w++) {
+    int layer = p->node[h->write[w]].layer;
+    if (mega_op_of(p, h->write[w]) != op) continue;
+    g[layer] = gain[w].tensor >= 0 ? gain[w] : (struct gain_place){first_gain(gain, h->nwrites), 0}; // or no norm reads it
+  }
+  for (int what = 0; what < 2; what++) {
+    str_add(out, "  static DEV int gain_%s(int layer) { return ", what ? "layer" : "tensor");
+    for (int from = 0, end; from < layers; from = end) {
+      for (end = from + 1; end < layers && g[end].tensor == g[from].tensor && g[end].layer - end == g[from].layer - from;) end++;
+      if (end < layers) str_add(out, "layer < %d ? ", end);
+      if (what)
+        str_add(out, "layer + %d", g[from].layer - from);
+      else
+        str_add(out, "%d", g[from].tensor);
+      if (end < layers) str_add(out, " : ");
+    }
+    str_add(out, "; }\n");
+  }
 }
 
 int megacuda_tensor(struct arena *mem, const struct mega_plan *p, int tensor, int threads, struct str *out, struct err *e)
@@ -240,8 +348,13 @@ int megacuda_tensor(struct arena *mem, const struct mega_plan *p, int tensor, in
           (long long)all);
   if (megacuda_panels(mem, p, threads)) {
     bool panel = in_panels(mem, p, tensor, threads), rest = panel && (p->m->rows <= MEGACUDA_EXACT_ROWS || read_in(false, mem, p, tensor, threads));
-    str_add(out, "  static constexpr bool PANEL = %s, REST = %s; // REST: followed by the rounding errors\n", panel ? "true" : "false",
-            rest ? "true" : "false");
+    bool scaled = panel && scalable(mem, p, tensor);
+    str_add(out, "  static constexpr bool PANEL = %s, REST = %s, SCALED = %s; // REST: followed by the rounding errors\n", panel ? "true" : "false",
+            rest ? "true" : "false", scaled ? "true" : "false");
+    str_add(out, "  static constexpr long long PITCH = %lldll;\n", (long long)panels_pitch(mem, p, tensor, threads));
+    if (scaled)
+      str_add(out, "  typedef %s gain_type;\n",
+              mega_types[p->m->tensor[first_gain(gains_of_writes(mem, p, tensor), p->held[tensor].nwrites)].type].name);
   }
   str_add(out, "};\n");
   return OK;
@@ -292,8 +405,10 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
     str_add(out, "  static DEV int columns(int) { return %lld; }\n  static DEV int width(int) { return %lld; }\n", (long long)s.full.columns,
             (long long)s.full.width);
   if (megacuda_panels(mem, p, threads))
-    str_add(out, "  static constexpr bool PANEL = %s;\n  static constexpr int KEEPS = %d, GROUPS = %d, SLOTS = %d, SLOT_BYTES = %lld, SPLITS = %d;\n",
-            s.panel ? "true" : "false", s.keeps, s.groups, s.slots, (long long)s.slot_bytes, s.splits);
+    str_add(out,
+            "  static constexpr bool PANEL = %s, WIDE = %s;\n  static constexpr int KEEPS = %d, GROUPS = %d, SLOTS = %d, SLOT_BYTES = %lld, SPLITS = "
+            "%d;\n",
+            s.panel ? "true" : "false", s.wide ? "true" : "false", s.keeps, s.groups, s.slots, (long long)s.slot_bytes, s.splits);
   str_add(out, "  static DEV int pitch(int n) { return (n * %d + 15) / 16 * 16; }\n", s.bytes);
   str_add(out, "  static constexpr long long LAYER_BYTES = %lldll; // of one expert\n", (long long)(s.tile_bytes * (s.tiles - 1) + s.last_bytes));
   str_add(out, "  static DEV long long tile_at(int layer, int tile) { return layer * LAYER_BYTES + tile * %lldll; }\n", (long long)s.tile_bytes);
@@ -363,6 +478,7 @@ static int print_access(struct arena *mem, const struct mega_plan *p, const stru
   } else {
     for (int d = 0; d < a->rank; d++) print_bound(op, t, &a->dim[d], d, false, out), print_bound(op, t, &a->dim[d], d, true, out);
     print_first(t, a->rank, out);
+    if (a->out && in_scaled_panels(mem, p, op->arg[a->arg], threads)) print_gains(mem, p, op, op->arg[a->arg], out);
   }
   if (a->stream && !is_paged(a)) TRY(print_stream(mem, p, op, access, threads, out, e));
   str_add(out, "  };\n");
@@ -396,10 +512,10 @@ int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int th
   return OK;
 }
 
-// Prints the tensors that the feeder copies: the input, and the gain of its norm.
+// Prints the tensor that the feeder copies: the input.
 static int print_feeding(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int threads, struct str *out)
 {
-  int input = -1, gain = gain_access(p, op);
+  int input = -1;
   struct stream s = {0};
   for (int a = 0; a < op->spec.naccess; a++) {
     const struct mega_access *x = &op->spec.access[a];
@@ -407,12 +523,7 @@ static int print_feeding(struct arena *mem, const struct mega_plan *p, const str
     if (mega_input_of_rows(p->m, op, a)) input = a;
   }
   str_add(out, "  static constexpr bool FEEDS = %s;\n", s.panel ? "true" : "false");
-  if (!s.panel) return OK;
-  str_add(out, "  typedef a%d fed;\n", input);
-  if (gain >= 0)
-    str_add(out, "  typedef a%d gain;\n", gain);
-  else
-    str_add(out, "  typedef no_gain gain;\n");
+  if (s.panel) str_add(out, "  typedef a%d fed;\n", input);
   return OK;
 }
 
@@ -453,13 +564,15 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int thr
 // ---- rows of the producer ----
 
 // The tensor of the norm's gain, and its bytes of a layer; -1: there is none. The producer prefetches it into L2, because all workers read it.
-static int gain_of(const struct mega_plan *p, const struct mega_op *op, int64_t *bytes)
+static int gain_of(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int threads, int64_t *bytes)
 {
-  int gain = gain_access(p, op);
-  *bytes = gain_bytes(p, op);
-  if (gain >= 0 && *bytes % 16 == 0) return op->arg[op->spec.access[gain].arg];
+  int gain = gain_access(p, op), tensor = gain < 0 ? -1 : op->arg[op->spec.access[gain].arg];
   *bytes = 0;
-  return -1;
+  if (gain < 0 || copies_panels(mem, p, op, threads)) return -1; // the input of panels is already scaled
+  const struct mega_tensor *t = &p->m->tensor[tensor];
+  int64_t n = mega_elements(t) / t->dim[0] * mega_bytes(t->type);
+  if (n % 16) return -1;
+  return *bytes = n, tensor;
 }
 
 static int64_t piece_bytes(const struct stream *s, struct tile_shape x, bool end)
@@ -474,7 +587,7 @@ int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, 
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];
     int64_t bytes;
-    int access = -1, gain = gain_of(p, op, &bytes);
+    int access = -1, gain = gain_of(mem, p, op, threads, &bytes);
     struct stream s;
     for (int a = 0; a < op->spec.naccess; a++) // other streams have separate loops
       if (op->spec.access[a].stream && !is_paged(&op->spec.access[a]) && op->spec.access[a].decider < 0) access = a;
@@ -555,7 +668,7 @@ int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, 
     m->head = MAX(m->head, (int64_t)op->attr[MEGA_ATTR_dim]);
     m->heads = MAX(m->heads, heads), m->query = MAX(m->query, heads * (int64_t)op->attr[MEGA_ATTR_dim]);
   }
-  m->stage_room = (m->stage_room + 127) / 128 * 128, m->x = (m->x + 3) / 4 * 4, m->one = (m->one + 3) / 4 * 4;
+  m->stage_room = (m->stage_room + ATOM - 1) / ATOM * ATOM, m->x = (m->x + 3) / 4 * 4, m->one = (m->one + 3) / 4 * 4;
   megacuda_count_rows(p, m);
   return OK;
 }

@@ -120,7 +120,7 @@ static void print_part(const struct mega_tensor *t, struct str *out)
           (long long)t->shard.size[0], (long long)t->shard.size[1], (long long)t->shard.size[2]);
 }
 
-static void print_tensors(const struct mega_plan *p, struct str *out)
+static void print_tensors(struct arena *mem, const struct mega_plan *p, int threads, struct str *out)
 {
   str_add(out, "static const char *const NODE_NAME[] = {\n");
   for (int n = 0; n < p->nnodes; n++) {
@@ -128,18 +128,18 @@ static void print_tensors(const struct mega_plan *p, struct str *out)
     mega_node_name(p, n, name);
     str_add(out, "\"%s\",%s", name, n % 12 == 11 ? "\n" : " ");
   }
-  str_add(out, "};\nstatic const plan_tensor TENSOR[] = { // name, bytes of an element, elements, versions, words of all versions, scale, rows of "
+  str_add(out, "};\nstatic const plan_tensor TENSOR[] = { // name, bytes of an element, elements, versions, bytes of all versions, whether it has "
+               "words, scale, rows of "
                "the table, kind, slots, the tensor of whose values it is, the part that a rank has\n");
   for (int i = 0; i < p->m->ntensors; i++) {
     const struct mega_tensor *t = &p->m->tensor[i];
     const struct mega_held *h = &p->held[i];
-    int64_t all = mega_elements(t), rows = 0;
+    int64_t rows = 0;
     char scale[32];
     str_double(scale, mega_value_scale(p->m, i, &rows));
-    long long words = h->tagged ? (long long)(all / h->word_group * ((h->word_group + 2) / 3) * h->versions) * mega_slots(p->m, t) : 0;
-    str_add(out, "  {\"%s\", %d, %lldll, %d, %lldll, %s, %lldll, '%c', %d, %d, ", t->name, mega_bytes(t->type), (long long)all,
-            t->kind == MEGA_ACTIVATION ? h->versions : 1, words, scale, (long long)rows, mega_kinds[t->kind].name[0], mega_slots(p->m, t),
-            t->like - 1);
+    str_add(out, "  {\"%s\", %d, %lldll, %d, %lldll, %s, %s, %lldll, '%c', %d, %d, ", t->name, mega_bytes(t->type), (long long)mega_elements(t),
+            t->kind == MEGA_ACTIVATION ? h->versions : 1, (long long)megacuda_tensor_bytes(mem, p, i, threads), h->tagged ? "true" : "false", scale,
+            (long long)rows, mega_kinds[t->kind].name[0], mega_slots(p->m, t), t->like - 1);
     print_part(t, out);
   }
   str_add(out, "};\n");
@@ -210,12 +210,12 @@ static int check_rows(const struct mega_plan *p, struct err *e)
   return OK;
 }
 
-int megacuda_tables(struct arena *mem, const struct mega_plan *p, struct str *out, struct err *e)
+int megacuda_tables(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e)
 {
   for (int n = 0; n < p->nnodes; n++)
     if (p->pipe[n] != n) return err_set(e, ERR_MEGA, NOWHERE, "the pipeline order differs from the order of the nodes");
   TRY(check_rows(p, e));
-  print_nodes(p, out), print_shares(p, out), print_events(p, out), print_tensors(p, out), print_written(p, out), print_faults(out),
+  print_nodes(p, out), print_shares(p, out), print_events(p, out), print_tensors(mem, p, threads, out), print_written(p, out), print_faults(out),
       print_filled(mem, p, out);
   return OK;
 }

@@ -244,22 +244,42 @@ template <class T> DEV typename T::type *plain_of(u32 epoch, int row)
 }
 
 #if PANELS
-// A tensor in panels: [k / 32][row][32] as bf16, followed by the rounding errors in the same order.
+// A tensor in panels: [k / 32][row][32] as bf16, followed by the rounding errors in the same order. If its readers have a norm (SCALED), the values
+// times the norm's gain follow in the same two parts, and then the sum of squares of each GROUP of elements: [k / GROUP][row], float32.
 template <class T> DEV bf16 *panel_of(u32 epoch, int from)
 {
-  return (bf16 *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)(2 * T::ELEMENTS) + from * ROWS;
+  return (bf16 *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)T::PITCH + from * ROWS;
 }
-template <class T> DEV bf16 *panel_at(u32 epoch, int row, int e) { return panel_of<T>(epoch, e / 32 * 32) + row * 32 + e % 32; }
+template <class T> DEV bf16 *scaled_of(u32 epoch, int from) { return panel_of<T>(epoch, from) + 2 * T::ELEMENTS; }
+template <class T> DEV float *squares_of(u32 epoch) { return (float *)(panel_of<T>(epoch, 0) + 4 * T::ELEMENTS); }
+// With rows for wgmma, the four chunks of a row are swizzled as it reads them.
+HOST_TOO constexpr int panel_chunk(int row, int chunk) { return SWIZZLED ? chunk ^ row / 2 % 4 : chunk; }
+template <class T> DEV bf16 *panel_at(u32 epoch, int row, int e)
+{
+  return panel_of<T>(epoch, e / 32 * 32) + row * 32 + panel_chunk(row, e % 32 / 8) * 8 + e % 8;
+}
 template <class T> DEV float panel_value(u32 epoch, int row, int e)
 {
   const bf16 *p = panel_at<T>(epoch, row, e);
   return T::REST ? load_relaxed(p) + load_relaxed(p + T::ELEMENTS) : load_relaxed(p);
 }
-template <class T> DEV void store_panel(u32 epoch, int row, int e, float v)
+DEV void store_parts(bf16 *p, float v, bool two, long long apart)
 {
-  bf16 high, rest, *p = panel_at<T>(epoch, row, e);
+  bf16 high, rest;
   store_as(&high, v), store_relaxed(p, high);
-  if (T::REST) store_as(&rest, v - to_float(high)), store_relaxed(p + T::ELEMENTS, rest);
+  if (two) store_as(&rest, v - to_float(high)), store_relaxed(p + apart, rest);
+}
+// The gains of the norm that reads what an access writes in a layer.
+template <class A> DEV const typename A::tensor::gain_type *gains_of(int layer)
+{
+  return (const typename A::tensor::gain_type *)M.tensor[A::gain_tensor(layer)] + A::gain_layer(layer) * A::tensor::ROW;
+}
+// Writes element e of a row. `gain` is used if the tensor has scaled values too.
+template <class T> DEV void store_panel(u32 epoch, int row, int e, float v, float gain)
+{
+  bf16 *p = panel_at<T>(epoch, row, e);
+  store_parts(p, v, T::REST, T::ELEMENTS);
+  if constexpr (T::SCALED) store_parts(p + 2 * T::ELEMENTS, v * gain, HALVES == 2, T::ELEMENTS);
 }
 #endif
 
@@ -378,9 +398,12 @@ template <class A> DEV void write_unit(moment j, int row, int unit, float x, flo
 #if PANELS
   if constexpr (T::PANEL) {
     int e = first_of<T>(unit), n = count_of<T>(unit);
-    store_panel<T>(epoch, row, e, x);
-    if (n > 1) store_panel<T>(epoch, row, e + 1, y);
-    if (n > 2) store_panel<T>(epoch, row, e + 2, z);
+    float g[3] = {1, 1, 1};
+    if constexpr (T::SCALED)
+      for (int i = 0; i < n; i++) g[i] = constant(gains_of<A>(S.node[j.n].layer) + e + i);
+    store_panel<T>(epoch, row, e, x, g[0]);
+    if (n > 1) store_panel<T>(epoch, row, e + 1, y, g[1]);
+    if (n > 2) store_panel<T>(epoch, row, e + 2, z, g[2]);
     return;
   }
 #endif
@@ -400,6 +423,36 @@ template <class A, class F> DEV void write_row(moment j, int row, int lo, int hi
     write_unit<A>(j, row, i, f(e), n > 1 ? f(e + 1) : 0, n > 2 ? f(e + 2) : 0);
   }
 }
+
+// Adds up the squares of what the task has written, for the norm of its readers.
+template <class A> DEV void write_squares(moment j)
+{
+#if PANELS
+  using T = typename A::tensor;
+  if constexpr (T::SCALED) {
+    u32 epoch = epoch_of<A>(j);
+    int layer = S.node[j.n].layer;
+    sync_consumers();
+#pragma unroll 1
+    for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
+      int rows = A::hi0(layer, tile) - A::lo0(layer, tile), first = A::lo1(layer, tile) / T::GROUP, end = A::hi1(layer, tile) / T::GROUP;
+#pragma unroll 1
+      for (int i = TID; i < (end - first) * rows; i += THREADS) {
+        int group = first + i / rows, row = A::lo0(layer, tile) + i % rows;
+        float sum = 0;
+#pragma unroll 8
+        for (int e = group * T::GROUP; e < (group + 1) * T::GROUP; e++) {
+          float v = panel_value<T>(epoch, row, e);
+          sum = fmaf(v, v, sum);
+        }
+        store_relaxed(squares_of<T>(epoch) + group * ROWS + row, sum);
+      }
+    }
+  }
+#endif
+}
+// Publishes a task with the writes of an access.
+template <class A> DEV void publish_writes(moment j) { write_squares<A>(j), publish(j); }
 
 // ---- sixteen bytes of numbers ----
 

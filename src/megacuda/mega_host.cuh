@@ -239,11 +239,7 @@ template <class T> static T *uploaded(const std::vector<T> &v)
   return p;
 }
 
-static size_t bytes_of(int t)
-{
-  const plan_tensor &x = TENSOR[t];
-  return x.words ? (size_t)x.words * 16 : (size_t)(x.elements * x.versions * x.bytes);
-}
+static size_t bytes_of(int t) { return (size_t)TENSOR[t].room; }
 
 // Makes the tables again, with a planted event (make_tables) or without one (-1).
 static void plant(program &p, int event)

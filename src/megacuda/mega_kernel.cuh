@@ -344,7 +344,7 @@ KERNEL mega_kernel(u32 first, int position, int steps)
   load_rows(S.wait, M.wait + WORKER * WAITS, WAITS);
   load_rows(S.publish, M.publish + WORKER * PUBLISHES, PUBLISHES);
   begin_block();
-  if (TID < THREADS)
+  if (uniform(TID / 32) < WARPS)
     consume_all(first, position, steps);
   else if (TID == THREADS)
     produce_all(all_nodes{}, {first, 0, position, 0}, steps);

@@ -106,7 +106,7 @@ template <class O, class X, class D, class W, class R, class Y, int F> DEV u32 m
 {
   typedef merged_input<X, D, O::heads> parts;
 #if PANELS
-  if constexpr (W::PANEL) return panel_product<O, X, no_gain, parts, W, R, Y, F>(j, taken, 0);
+  if constexpr (W::PANEL) return panel_product<O, X, parts, W, R, Y, F>(j, taken, 0);
   else
 #endif
   return product<O, X, parts, W, R, Y, F>(j, taken, 0);

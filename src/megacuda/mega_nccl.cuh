@@ -27,7 +27,7 @@ static nccl_memory make_sums(int rank)
   return b;
 }
 
-static size_t slot_bytes(int t) { return (size_t)(TENSOR[t].words / TENSOR[t].versions / WORLD) * 16; }
+static size_t slot_bytes(int t) { return (size_t)(TENSOR[t].room / TENSOR[t].versions / WORLD); }
 static char *slots_of(const world &w, int rank, int t, int version) { return (char *)w.rank[rank].m.tensor[t] + version * WORLD * slot_bytes(t); }
 
 static bool print_nccl(bool fine)

@@ -60,7 +60,11 @@ template <class O, class W> struct pack_weight { // element i of [layer][expert]
     if constexpr (W::PANEL) place_in_operand<W>(at, place);
 #endif
     if constexpr (W::MATRIX) place = matrix_chunk(at, place / 8, end) * 8 + place % 8;
-    p += at * W::pitch(end) + place * (int)sizeof *from;
+    long long offset = at * W::pitch(end) + place * (int)sizeof *from;
+#if PANELS
+    if constexpr (W::WIDE) offset = wide_place<W>(slice * columns + column, k - begin);
+#endif
+    p += offset;
     *(typename W::tensor::type *)p = from[W::element(layer, slice, k, tile * W::COLUMNS + column)];
   }
 };

@@ -15,57 +15,37 @@ DEV int end_of_group(int first, int hi, int group, int tiles)
 
 template <class W> struct panel {
   static constexpr int blocks = (ROWS + 7) / 8, bands = (W::SLICES * W::COLUMNS + 15) / 16; // blocks of eight rows; bands of sixteen columns
-  static constexpr int along = WARPS / W::GROUPS, group = W::KEEPS * W::GROUPS;             // warps that divide k; tiles in a group
-  static constexpr int pitch = PANEL_PITCH, room = bands * 16 * pitch;                      // floats of a warp's sums, [column][row]
+  static constexpr int teams = W::WIDE ? 2 : WARPS;                                         // warps, or four warps, that multiply together
+  static constexpr int along = teams / W::GROUPS, group = W::KEEPS * W::GROUPS;             // teams that divide k; tiles in a group
+  static constexpr int pitch = PANEL_PITCH, room = bands * 16 * pitch;                      // floats of a team's sums, [column][row]
   static constexpr int slots = ROWS <= 8 ? 8 : ROWS <= 16 ? 16 : ROWS <= 32 ? 32 : 64;      // rows, if four threads share a row
   static constexpr int shares = THREADS / 4 / slots;                                        // groups of four threads that divide the k of a row
   static constexpr bool whole = !W::RAGGED && W::SLICES * W::COLUMNS % 16 == 0;             // weights are packed as first operands
-  // With high part and rest, a warp scales its part of a piece once and keeps it for all tiles. Otherwise values are scaled when they are loaded.
-  static constexpr int strips = (W::WIDTH / 32 + along - 1) / along; // strips of 32 along k of a piece per warp
-  static constexpr bool holds = HALVES == 2 && !W::RAGGED && strips * blocks <= 2;
-  typedef float sums[bands][blocks][4];
-  typedef uint4 part[holds ? strips : 1][holds ? blocks : 1][HALVES];
-  static_assert(W::SPLITS == 1 || !holds, "a warp's part of a piece is scaled once");
+  typedef float sums[W::WIDE ? 2 * bands : bands][W::WIDE ? 1 : blocks][4];
   static_assert(ROWS <= 64 && shares >= 1 && shares <= WARPS, "rows of a block");
-  static_assert(W::SLOTS * W::SLOT_BYTES <= PANEL_BYTES && WARPS * room * 4 <= PANEL_BYTES, "room for the input, and for sums");
+  static_assert(W::SLOTS * W::SLOT_BYTES <= PANEL_BYTES && teams * room * 4 <= PANEL_BYTES, "room for the input, and for sums");
 };
 
 // ---- the input ----
 
-template <class G> struct gain_bytes {
-  static constexpr int N = sizeof(typename G::tensor::type);
-};
-template <> struct gain_bytes<no_gain> {
-  static constexpr int N = 0;
-};
-
 // Number of parts of attention to merge; other inputs have one part.
 template <class X, class W> DEV constexpr int parts_of_input() { return X::tensor::ROW / W::K; }
 
-// Room after the pieces for the norm's gain of all k, which is copied with the first piece.
-template <class W> DEV char *gain_room() { return S.panel + W::SLOTS * W::SLOT_BYTES; }
-
 // One thread: copies a piece, n of k from `from` on, of each part.
-template <class X, class G, class W> DEV void feed(moment j, char *to, int from, int n, u32 piece)
+template <class X, class W> DEV void feed(moment j, char *to, int from, int n, u32 piece)
 {
   using T = typename X::tensor;
   constexpr int parts = parts_of_input<X, W>();
-  constexpr int gain = gain_bytes<G>::N;
-  static_assert(W::SLOTS * W::SLOT_BYTES + W::K * gain <= PANEL_BYTES, "room for the gain");
   stage_barrier *b = &S.panel_full[piece % PANEL_SLOTS];
   int bytes = n * ROWS * 2;
-  stage_expect(b, parts * HALVES * bytes + (from ? 0 : W::K * gain));
+  stage_expect(b, parts * HALVES * bytes);
 #pragma unroll 1
   for (int p = 0; p < parts; p++, to += HALVES * bytes) {
-    const bf16 *x = panel_of<T>(T::VERSIONS > 1 ? epoch_of<X>(j) : 0, p * W::K + from);
+    u32 epoch = T::VERSIONS > 1 ? epoch_of<X>(j) : 0;
+    const bf16 *x = T::SCALED ? scaled_of<T>(epoch, p * W::K + from) : panel_of<T>(epoch, p * W::K + from);
     stage_copy(to, x, bytes, b, false);
     if (HALVES == 2) stage_copy(to + bytes, x + T::ELEMENTS, bytes, b, false);
   }
-  if constexpr (gain > 0)
-    if (!from) {
-      const char *of_layer = (const char *)M.tensor[G::tensor::ID] + (size_t)S.node[j.n].layer * G::tensor::ROW * gain;
-      stage_copy(gain_room<W>(), of_layer, W::K * gain, b, false);
-    }
 }
 
 // Progress of the feeder: numbers of pieces and of groups of tiles so far in the launch.
@@ -92,7 +72,7 @@ template <class O> DEV void feed_node(moment j, feeding &f)
         u32 before = f.made - W::SLOTS; // the piece that was in this slot before
         if (i >= W::SLOTS) wait_stage(&S.panel_empty[before % PANEL_SLOTS], before / PANEL_SLOTS & 1, j, f.made);
         if (S.dead) break; // a piece that was not copied is not counted
-        feed<typename O::fed, typename O::gain, W>(j, S.panel + i % W::SLOTS * W::SLOT_BYTES, from, min(width, W::K - from), f.made);
+        feed<typename O::fed, W>(j, S.panel + i % W::SLOTS * W::SLOT_BYTES, from, min(width, W::K - from), f.made);
       }
     }
   }
@@ -122,38 +102,6 @@ DEV void store_values(char *p, int bytes, float (&v)[8])
   if (HALVES == 2) *(uint4 *)(p + bytes) = rounded_values(v);
 }
 
-// The norm's gains for a thread's eight values of k, in a strip from k on.
-template <class G, class W> struct strip_gain {
-  typedef pack<typename G::tensor::type> line;
-  uint4 gain[8 / line::N];
-  DEV strip_gain(int k)
-  {
-    const uint4 *p = (const uint4 *)(gain_room<W>() + (k + LANE % 4 * 8) * gain_bytes<G>::N);
-#pragma unroll
-    for (int i = 0; i < 8 / line::N; i++) gain[i] = p[i];
-  }
-  DEV void scale(uint4 (&v)[HALVES]) const
-  {
-    if constexpr (HALVES == 1 && line::N == 8) {
-      v[0] = make_uint4(times_pair(v[0].x, gain[0].x), times_pair(v[0].y, gain[0].y), times_pair(v[0].z, gain[0].z), times_pair(v[0].w, gain[0].w));
-    } else {
-      float x[8], rest[8], g[8];
-      line::open(gain[0], g);
-      if constexpr (line::N < 8) line::open(gain[1], g + 4);
-      pack<bf16>::open(v[0], x);
-      if constexpr (HALVES == 2) pack<bf16>::open(v[1], rest);
-#pragma unroll
-      for (int i = 0; i < 8; i++) x[i] = (HALVES == 2 ? x[i] + rest[i] : x[i]) * g[i];
-      v[0] = rounded_values(x);
-      if constexpr (HALVES == 2) v[1] = rounded_values(x);
-    }
-  }
-};
-template <class W> struct strip_gain<no_gain, W> {
-  DEV strip_gain(int) {}
-  DEV void scale(uint4 (&)[HALVES]) const {}
-};
-
 // Merges parts of attention in place of the first. P: merged_input.
 template <class P, class W> DEV void merge_piece(char *x, int from, int n)
 {
@@ -169,7 +117,7 @@ template <class P, class W> DEV void merge_piece(char *x, int from, int n)
       float v[8];
       open_values(p + part * HALVES * bytes, bytes, v);
 #pragma unroll
-      for (int i = 0; i < 8; i++) sum[i] = fmaf(v[i], P::scale_of(row, part, from + s * 32 + chunk * 8 + i), sum[i]);
+      for (int i = 0; i < 8; i++) sum[i] = fmaf(v[i], P::scale_of(row, part, from + s * 32 + panel_chunk(row, chunk) * 8 + i), sum[i]);
     }
     store_values(p, bytes, sum);
   }
@@ -181,58 +129,29 @@ template <class P, class W> DEV void merge_piece(char *x, int from, int n)
 DEV void load_values(const char *x, int n, int strip, int block, uint4 (&v)[HALVES])
 {
 #pragma unroll
-  for (int h = 0; h < HALVES; h++) v[h] = *(const uint4 *)(x + h * (n * ROWS * 2) + (strip * ROWS + block * 8 + LANE / 4) * 64 + LANE % 4 * 16);
+  for (int h = 0; h < HALVES; h++) v[h] = *(const uint4 *)(x + h * (n * ROWS * 2) + (strip * ROWS + block * 8 + LANE / 4) * 64 + panel_chunk(block * 8 + LANE / 4, LANE % 4) * 16);
 }
 
-// Adds up the squares of each row of a block, as the diagonal of the block times its transpose. Each warp has one block and a share of k.
-template <class W> DEV void square_piece(const char *x, int n, float (&squares)[4])
+// Computes the norm's factor of each row in S.square[0][row][0], from the squares of groups of elements. All consumers must pass a barrier after it.
+template <class X> DEV void find_factors(moment j, float eps)
 {
-  typedef panel<W> d;
-  constexpr int blocks = d::slots / 8;
-  const int block = WARP % blocks;
-  if (block >= d::blocks) return;
-#pragma unroll 4
-  for (int s = WARP / blocks; s < n / 32; s += d::shares) {
-    uint4 v[HALVES];
-    load_values(x, n, s, block, v);
+  using T = typename X::tensor;
+  constexpr int slots = ROWS <= 8 ? 8 : ROWS <= 16 ? 16 : ROWS <= 32 ? 32 : 64, groups = T::ROW / T::GROUP;
+  constexpr int shares = slots < 32 ? WARPS : THREADS / slots; // numbers of a row that the threads leave
+  const int row = TID % slots;
+  const float *p = squares_of<T>(T::VERSIONS > 1 ? epoch_of<X>(j) : 0) + min(row, ROWS - 1);
+  float sum = 0;
+#pragma unroll 16
+  for (int g = TID / slots; g < groups; g += THREADS / slots) sum += load_relaxed(p + g * ROWS);
 #pragma unroll
-    for (int h = 0; h < HALVES; h++) {
-      mma(squares, v[0].x, v[HALVES - 1].x, v[0].y, v[HALVES - 1].y, v[h].x, v[h].y);
-      mma(squares, v[0].z, v[HALVES - 1].z, v[0].w, v[HALVES - 1].w, v[h].z, v[h].w);
-    }
-  }
-}
-
-// Computes the norm's factor of each row in S.square[0][row][0]. All consumers must pass a barrier after it.
-template <class W> DEV void find_factors(const float (&squares)[4], int k, float eps)
-{
-  typedef panel<W> d;
-  constexpr int blocks = d::slots / 8;
-  const int of = LANE / 4, row = WARP % blocks * 8 + of, odd = of % 2; // the row, and the thread that has its diagonal element
-  float sums[2] = {};
-#pragma unroll
-  for (int i = 0; i < 2 * HALVES; i++) sums[i % 2] += squares[i];
-  if (row < ROWS && LANE % 4 == of / 2) S.square[0][row][WARP / blocks] = odd ? sums[1] : sums[0];
+  for (int m = slots; m < 32; m *= 2) sum += shuffle_xor(sum, m);
+  if (row < ROWS && (slots >= 32 || LANE < slots)) S.square[0][row][slots < 32 ? WARP : TID / slots] = sum;
   sync_consumers();
   if (TID >= ROWS) return;
-  float sum = 0;
+  sum = 0;
 #pragma unroll
-  for (int i = 0; i < d::shares; i++) sum += S.square[0][TID][i];
-  S.square[0][TID][0] = inverse_sqrt(sum / k + eps);
-}
-
-// Loads and scales this warp's part of a piece, n of k from `from` on.
-template <class G, class W> DEV void hold_part(const char *x, int n, int from, typename panel<W>::part &part)
-{
-  typedef panel<W> d;
-#pragma unroll
-  for (int i = 0; i < d::strips; i++) {
-    int s = WARP / W::GROUPS + i * d::along;
-    if (s >= n / 32) break;
-    strip_gain<G, W> gain(from + s * 32);
-#pragma unroll
-    for (int r = 0; r < d::blocks; r++) load_values(x, n, s, r, part[i][r]), gain.scale(part[i][r]);
-  }
+  for (int i = 0; i < shares; i++) sum += S.square[0][TID][i];
+  S.square[0][TID][0] = inverse_sqrt(sum / T::ROW + eps);
 }
 
 // Maps an element of a tile's weights to its position when packed. A thread's part of a first operand has four values along k of a column, and four
@@ -274,43 +193,67 @@ template <class W> DEV void multiply_block(const uint4 (&w)[panel<W>::bands][2],
   }
 }
 
-// Multiplies a piece of weights, n of k of `lines` columns, by a piece of the input, m of k from `k` on, in this warp's strips of 32. The input
-// corresponds to the weights from strip `from` on.
-template <class G, class W>
-DEV void multiply_piece(const char *weights, int n, int lines, const char *x, int m, int k, int from, const typename panel<W>::part &part,
-                        typename panel<W>::sums &sums)
+// Multiplies a piece of weights, n of k of `lines` columns, by a piece of the input, m of k, in this warp's strips of 32. The input corresponds to the
+// weights from strip `from` on.
+template <class W> DEV void multiply_piece(const char *weights, int n, int lines, const char *x, int m, int from, typename panel<W>::sums &sums)
 {
   typedef panel<W> d;
   uint4 w[d::bands][2];
-  if constexpr (d::holds && !std::is_same<G, no_gain>::value) {
-#pragma unroll
-    for (int i = 0; i < d::strips; i++) {
-      int s = WARP / W::GROUPS + i * d::along;
-      if (s >= n / 32) break;
-      load_columns<W>(weights, n, s, lines, w);
-#pragma unroll
-      for (int r = 0; r < d::blocks; r++) multiply_block<W>(w, part[i][r], r, sums);
-    }
-  } else {
-    int begin = WARP / W::GROUPS;
-    if (W::SPLITS > 1) begin = (begin - from % d::along + d::along) % d::along;
+  int begin = WARP / W::GROUPS;
+  if (W::SPLITS > 1) begin = (begin - from % d::along + d::along) % d::along;
 #pragma unroll 1
-    for (int s = begin; s < m / 32; s += d::along) {
-      load_columns<W>(weights, n, from + s, lines, w);
-      strip_gain<G, W> gain(k + s * 32);
+  for (int s = begin; s < m / 32; s += d::along) {
+    load_columns<W>(weights, n, from + s, lines, w);
 #pragma unroll
-      for (int r = 0; r < d::blocks; r++) {
-        uint4 v[HALVES];
-        load_values(x, m, s, r, v), gain.scale(v);
-        multiply_block<W>(w, v, r, sums);
-      }
+    for (int r = 0; r < d::blocks; r++) {
+      uint4 v[HALVES];
+      load_values(x, m, s, r, v);
+      multiply_block<W>(w, v, r, sums);
     }
   }
+}
+
+// Offset of an element in a piece of weights for wgmma: [k / 32][column][32], swizzled.
+template <class W> HOST_TOO int wide_place(int column, int k)
+{
+  return (k / 32 * (W::SLICES * W::COLUMNS) + column) * 64 + (k % 32 / 8 ^ column / 2 % 4) * 16 + k % 8 * 2;
+}
+// Multiplies by wgmma this team's part of N strips. The teams divide the strips, or the two halves of each if N is odd.
+template <class W, int N> DEV void multiply_strips(const char *weights, const char *x, typename panel<W>::sums &sums)
+{
+  typedef panel<W> d;
+  constexpr int lines = W::SLICES * W::COLUMNS;
+  const int first = d::along > 1 ? uniform(WARP / 4) : 0;
+  wgmma_begin();
+#pragma unroll
+  for (int i = 0; i < 2 * N / d::along; i++) {
+    int s = N % d::along ? i : i / 2 * d::along + first, half = N % d::along ? first : i % 2;
+    multiply_wide<lines>(sums, x + s * (ROWS * 64), weights + s * (lines * 64), half);
+  }
+  wgmma_end();
+}
+template <class W> DEV void multiply_piece_wide(const char *weights, const char *x, int m, int from, typename panel<W>::sums &sums)
+{
+  constexpr int full = W::WIDTH / W::SPLITS / 32, rest = W::K % (W::WIDTH / W::SPLITS) / 32;
+  weights += from * (W::SLICES * W::COLUMNS * 64);
+  if (rest && m == rest * 32)
+    multiply_strips<W, rest>(weights, x, sums);
+  else
+    multiply_strips<W, full>(weights, x, sums);
 }
 
 template <class W> DEV void store_sums(const typename panel<W>::sums &sums)
 {
   typedef panel<W> d;
+  if constexpr (W::WIDE) {
+    float *to = (float *)S.panel + WARP / 4 * d::room + LANE % 4 * 2 * d::pitch;
+    int row = WARP % 4 * 16 + LANE / 4;
+#pragma unroll
+    for (int j = 0; j < 2 * d::bands; j++)
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        if (row + i / 2 * 8 < ROWS) to[(j * 8 + i % 2) * d::pitch + row + i / 2 * 8] = sums[j][0][i];
+  } else {
   float *to = (float *)S.panel + WARP * d::room + LANE / 4 * d::pitch + LANE % 4 * 2;
 #pragma unroll
   for (int b = 0; b < d::bands; b++)
@@ -318,15 +261,21 @@ template <class W> DEV void store_sums(const typename panel<W>::sums &sums)
     for (int r = 0; r < d::blocks; r++)
 #pragma unroll
       for (int i = 0; i < 4; i++) to[(b * 16 + i / 2 * 8) * d::pitch + r * 8 + i % 2] = sums[b][r][i];
+  }
 }
 
 // ---- outputs of the tiles whose sums are complete, one tile for each group of warps ----
+
+// Whether `n` lanes that hold a part of `all` lanes are neighbours in a warp.
+template <int n, int all> DEV constexpr bool powers_of_two() { return n > 0 && n <= 32 && (n & (n - 1)) == 0 && all % n == 0; }
 
 // A thread writes units of a row. A unit is eight columns of an output in panels, which are sixteen bytes, if enough threads then have one. Otherwise
 // it is one column.
 template <class Y, class W> struct panel_outputs {
   static constexpr bool many = ROWS * W::COLUMNS * W::GROUPS >= 4 * THREADS; // at least half of the threads would have a unit of eight
   static constexpr int unit = many && Y::tensor::PANEL && !W::RAGGED && W::COLUMNS % 8 == 0 ? 8 : 1;
+  // Neighbouring lanes of a warp have the units of a group of elements.
+  static constexpr bool squares = Y::tensor::SCALED && !W::RAGGED && powers_of_two<Y::tensor::GROUP / unit, W::COLUMNS / unit>();
   static constexpr int of_tile = ROWS * W::COLUMNS / unit, N = (W::GROUPS * of_tile + THREADS - 1) / THREADS; // units of a tile; units per thread
   typedef float values[N][unit];
   int first, tiles, columns; // first tile, number of tiles, columns of a tile
@@ -343,6 +292,13 @@ DEV void load8_relaxed(const bf16 *p, float (&v)[8])
 {
   float4 x = load4_relaxed(p);
   pack<bf16>::open(make_uint4(float_bits(x.x), float_bits(x.y), float_bits(x.z), float_bits(x.w)), v);
+}
+
+DEV void constants8(const bf16 *p, float (&v)[8]) { load8_relaxed(p, v); }
+DEV void constants8(const float *p, float (&v)[8])
+{
+#pragma unroll
+  for (int c = 0; c < 8; c++) v[c] = constant(p + c);
 }
 
 // Loads a unit of the residual.
@@ -404,8 +360,50 @@ template <class W, int F> DEV float output_at(int tile, int row, int column, int
   float f = F == NORMED || F == GATED ? S.square[0][row][0] : 1, y = sum_of_warps<W>(tile, row, column) * f + added;
   return F == GATED ? ratio(y, 1 + exp_of(-y)) * (sum_of_warps<W>(tile, row, columns + column) * f) : y;
 }
+// The gains of the norm that reads the outputs of this thread's units.
+template <class Y, class W> DEV void ask_gains(moment j, const panel_outputs<Y, W> &o, typename panel_outputs<Y, W>::values &gains)
+{
+  constexpr int unit = panel_outputs<Y, W>::unit;
+#pragma unroll
+  for (int i = 0; i < panel_outputs<Y, W>::N; i++) {
+    int tile, row, column;
+    if (!o.find(i, tile, row, column)) continue;
+    auto *g = gains_of<Y>(S.node[j.n].layer) + Y::first(S.node[j.n].layer, o.first + tile) + column;
+    if constexpr (unit == 8)
+      constants8(g, gains[i]);
+    else
+      gains[i][0] = constant(g);
+  }
+}
+// Writes a unit of a tensor in panels.
+template <class T, int N> DEV void write_panel(u32 epoch, int row, int e, float (&y)[N], const float (&gain)[N])
+{
+  if constexpr (N == 1) {
+    store_panel<T>(epoch, row, e, y[0], gain[0]);
+  } else {
+    float scaled[N];
+    bf16 *p = panel_at<T>(epoch, row, e);
+#pragma unroll
+    for (int c = 0; c < N; c++) scaled[c] = y[c] * gain[c];
+    store4_relaxed(p, rounded_values(y));
+    if (T::REST) store4_relaxed(p + T::ELEMENTS, rounded_values(y));
+    if (T::SCALED) store4_relaxed(p + 2 * T::ELEMENTS, rounded_values(scaled));
+    if (T::SCALED && HALVES == 2) store4_relaxed(p + 3 * T::ELEMENTS, rounded_values(scaled));
+  }
+}
+// Adds up the squares of a group of elements, whose units neighbouring lanes have, and the first of these writes the sum.
+template <class T, int N> DEV void write_square(u32 epoch, int row, int e, const float (&y)[N], bool there)
+{
+  float sum = 0;
+#pragma unroll
+  for (int c = 0; c < N; c++) sum = fmaf(y[c], y[c], sum);
+#pragma unroll
+  for (int m = 1; m < T::GROUP / N; m *= 2) sum += shuffle_xor(sum, m);
+  if (there && e % T::GROUP == 0) store_relaxed(squares_of<T>(epoch) + e / T::GROUP * ROWS + row, sum);
+}
 template <class Y, class W, int F>
-DEV void write_outputs(moment j, const panel_outputs<Y, W> &o, const typename panel_outputs<Y, W>::values &added)
+DEV void write_outputs(moment j, const panel_outputs<Y, W> &o, const typename panel_outputs<Y, W>::values &added,
+                       const typename panel_outputs<Y, W>::values &gains)
 {
   using T = typename Y::tensor;
   constexpr int unit = panel_outputs<Y, W>::unit;
@@ -413,19 +411,21 @@ DEV void write_outputs(moment j, const panel_outputs<Y, W> &o, const typename pa
 #pragma unroll
   for (int i = 0; i < panel_outputs<Y, W>::N; i++) {
     int tile, row, column;
-    if (!o.find(i, tile, row, column)) continue;
-    float y[unit];
+    bool there = o.find(i, tile, row, column);
+    if (!there && !T::SCALED) continue;
+    float y[unit] = {};
+    int e = 0;
+    if (there) {
+      e = Y::first(S.node[j.n].layer, o.first + tile) + column;
 #pragma unroll
-    for (int c = 0; c < unit; c++) y[c] = output_at<W, F>(tile, row, column + c, o.columns, added[i][c]);
-    int e = Y::first(S.node[j.n].layer, o.first + tile) + column;
-    if constexpr (unit == 8) {
-      bf16 *p = panel_at<T>(epoch, row, e);
-      store4_relaxed(p, rounded_values(y));
-      if (T::REST) store4_relaxed(p + T::ELEMENTS, rounded_values(y));
-    } else if constexpr (T::TAGGED)
+      for (int c = 0; c < unit; c++) y[c] = output_at<W, F>(tile, row, column + c, o.columns, added[i][c]);
+    }
+    if constexpr (panel_outputs<Y, W>::squares) write_square<T>(epoch, row, e, y, there);
+    if (!there) continue;
+    if constexpr (T::TAGGED)
       *sum_at<W>(tile, row, column) = y[0];
     else if constexpr (T::PANEL)
-      store_panel<T>(epoch, row, e, y[0]);
+      write_panel<T>(epoch, row, e, y, gains[i]);
     else
       store_relaxed((float *)plain_of<T>(epoch, row) + e, y[0]);
   }
@@ -443,16 +443,16 @@ DEV void open_panel()
 }
 
 // Computes tiles first .. first + tiles - 1.
-template <class X, class G, class P, class W, class R, class Y, int F>
-DEV u32 panel_group(moment j, int first, int tiles, u32 taken, u32 fed, float eps)
+template <class X, class P, class W, class R, class Y, int F> DEV u32 panel_group(moment j, int first, int tiles, u32 taken, u32 fed)
 {
   typedef panel<W> d;
-  constexpr bool norms = F == NORMED || F == GATED, merges = parts_of_input<X, W>() > 1;
+  constexpr bool merges = parts_of_input<X, W>() > 1;
   const int width = W::width(first), columns = W::columns(first), each = width / W::SPLITS, pieces = (W::K + each - 1) / each;
+  const int mine = W::WIDE ? uniform(WARP / 4) % W::GROUPS : WARP % W::GROUPS; // of the group's tiles, those that this warp multiplies
   typename d::sums sums[W::KEEPS] = {};
-  float squares[4] = {};
-  typename panel_outputs<Y, W>::values added = {};
+  typename panel_outputs<Y, W>::values added = {}, gains = {};
   if constexpr (F == ADDED) ask_residual<R, Y, W>(j, {first, min(tiles, (int)W::GROUPS), columns}, added);
+  if constexpr (Y::tensor::SCALED) ask_gains<Y, W>(j, {first, min(tiles, (int)W::GROUPS), columns}, gains);
 #pragma unroll 1
   for (int piece = 0; piece < pieces; piece++) {
     // The piece of the input has m values along k, from `from` on. It begins at offset `of` of the piece of weights, which has n along k.
@@ -460,19 +460,20 @@ DEV u32 panel_group(moment j, int first, int tiles, u32 taken, u32 fed, float ep
     char *x = S.panel + piece % W::SLOTS * W::SLOT_BYTES;
     u32 at = fed + (u32)piece;
     wait_stage(&S.panel_full[at % PANEL_SLOTS], at / PANEL_SLOTS & 1, j, at);
-    if constexpr (norms) square_piece<W>(x, m, squares);
     if constexpr (merges) merge_piece<P, W>(x, from, m), sync_consumers();
     if (piece == 0) ready(j);
-    typename d::part part;
-    if constexpr (norms && d::holds) hold_part<G, W>(x, m, from, part);
 #pragma unroll
     for (int i = 0; i < W::KEEPS; i++)
 #pragma unroll 1
       for (int g = 0; g < W::GROUPS && i * W::GROUPS + g < tiles; g++) {
         u32 weights = taken + (u32)(i * W::GROUPS + g), slot = weights % STAGES;
         if (of == 0) wait_stage(&S.full[slot], weights / STAGES & 1, j, weights);
-        if (g == WARP % W::GROUPS)
-          multiply_piece<G, W>(S.ring[slot], n, W::SLICES * columns, x, m, from, of / 32, part, sums[i]);
+        if (g == mine) {
+          if constexpr (W::WIDE)
+            multiply_piece_wide<W>(S.ring[slot], x, m, of / 32, sums[i]);
+          else
+            multiply_piece<W>(S.ring[slot], n, W::SLICES * columns, x, m, of / 32, sums[i]);
+        }
         if (of + m == n) release_stage(weights, TID);
       }
     if (of + m == n) taken += (u32)tiles;
@@ -480,10 +481,7 @@ DEV u32 panel_group(moment j, int first, int tiles, u32 taken, u32 fed, float ep
     sync_warp();
     if (LANE == 0) stage_arrive(&S.panel_empty[at % PANEL_SLOTS]);
   }
-  if constexpr (norms)
-    find_factors<W>(squares, W::K, eps);
-  else
-    sync_consumers();
+  sync_consumers();
   mark(j, SUMMED);
 #pragma unroll
   for (int i = 0; i < W::KEEPS; i++) {
@@ -491,29 +489,35 @@ DEV u32 panel_group(moment j, int first, int tiles, u32 taken, u32 fed, float ep
     panel_outputs<Y, W> o = {first + i * W::GROUPS, min(tiles - i * W::GROUPS, (int)W::GROUPS), columns};
     if constexpr (F == ADDED)
       if (i) ask_residual<R, Y, W>(j, o, added);
+    if constexpr (Y::tensor::SCALED)
+      if (i) ask_gains<Y, W>(j, o, gains);
     store_sums<W>(sums[i]);
     sync_consumers();
-    write_outputs<Y, W, F>(j, o, added);
+    write_outputs<Y, W, F>(j, o, added, gains);
     sync_consumers();
   }
   return taken;
 }
 
-template <class O, class X, class G, class P, class W, class R, class Y, int F> DEV u32 panel_product(moment j, u32 taken, float eps)
+template <class O, class X, class P, class W, class R, class Y, int F> DEV u32 panel_product(moment j, u32 taken, float eps)
 {
   const int hi = S.node[j.n].hi;
   u32 fed = S.feeds;
   open_panel();
   wait_events<O>(j);
+  if constexpr (F == NORMED || F == GATED) find_factors<X>(j, eps);
   if constexpr (parts_of_input<X, W>() > 1) P::load_scales(j);
 #pragma unroll 1
   for (int first = S.node[j.n].lo, end; first < hi; first = end) {
     end = end_of_group(first, hi, panel<W>::group, W::RAGGED ? W::TILES : 0);
-    taken = panel_group<X, G, P, W, R, Y, F>(j, first, end - first, taken, fed, eps);
+    taken = panel_group<X, P, W, R, Y, F>(j, first, end - first, taken, fed);
     fed += (u32)((W::K * W::SPLITS + W::width(first) - 1) / W::width(first));
     if (end < hi) open_panel();
   }
   if (TID == 0) S.feeds = fed;
-  publish(j);
+  if constexpr (panel_outputs<Y, W>::squares)
+    publish(j);
+  else
+    publish_writes<Y>(j);
   return taken;
 }

@@ -155,7 +155,7 @@ template <class O> BODY u32 body_add_slots(moment j, u32 taken)
       else
         write_row<Y>(j, r, Y::lo1(layer, tile), Y::hi1(layer, tile), [&](int e) { return sum_of_element<R>(j, r, e) + sum_of_element<X>(j, r, e); });
     }
-  publish(j);
+  publish_writes<Y>(j);
   return taken;
 }
 

@@ -21,7 +21,7 @@ DEV int thread_now()
   return t;
 }
 
-extern __shared__ __align__(128) char mega_raw[];
+extern __shared__ __align__(512) char mega_raw[];
 #define SHARED(type) (*(type *)mega_raw) // a macro instead of a reference, so that the compiler knows that it is shared memory
 
 DEV u32 shared_at(const void *p) { return (u32)__cvta_generic_to_shared(p); }
@@ -217,6 +217,7 @@ DEV void sync_consumers() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "mem
 DEV void sync_warp() { __syncwarp(); }
 DEV float shuffle_xor(float x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 DEV int shuffle_xor(int x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
+DEV int uniform(int x) { return __shfl_sync(~0u, x, 0); } // a number that is the same in all threads of a warp, so that the compiler knows it
 DEV bool any_of_warp(bool x) { return __any_sync(~0u, x); }
 
 // ---- tensor cores: c[16][8] += a[16][16] b[16][8], bf16; fragments of mma.m16n8k16 ----
@@ -225,6 +226,37 @@ DEV void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// ---- products by four warps together: wgmma, with both operands in shared memory ----
+// An operand has rows of 64 bytes, 32 along k, in the 64-byte swizzle. It begins at a multiple of 512 bytes.
+DEV u64 operand_of(const char *p) { return (shared_at(p) & 0x3ffffu) >> 4 | 1ull << 16 | 32ull << 32 | 2ull << 62; }
+DEV void wgmma(float (&c)[2][1][4], u64 a, u64 b)
+{
+  asm volatile("wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, 1, 1, 1, 0, 0;"
+               : "+f"(c[0][0][0]), "+f"(c[0][0][1]), "+f"(c[0][0][2]), "+f"(c[0][0][3]), "+f"(c[1][0][0]), "+f"(c[1][0][1]), "+f"(c[1][0][2]),
+                 "+f"(c[1][0][3])
+               : "l"(a), "l"(b));
+}
+DEV void wgmma(float (&c)[4][1][4], u64 a, u64 b)
+{
+  asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, "
+               "%17, 1, 1, 1, 0, 0;"
+               : "+f"(c[0][0][0]), "+f"(c[0][0][1]), "+f"(c[0][0][2]), "+f"(c[0][0][3]), "+f"(c[1][0][0]), "+f"(c[1][0][1]), "+f"(c[1][0][2]),
+                 "+f"(c[1][0][3]), "+f"(c[2][0][0]), "+f"(c[2][0][1]), "+f"(c[2][0][2]), "+f"(c[2][0][3]), "+f"(c[3][0][0]), "+f"(c[3][0][1]),
+                 "+f"(c[3][0][2]), "+f"(c[3][0][3])
+               : "l"(a), "l"(b));
+}
+DEV void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DEV void wgmma_end() { asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+// Adds the products of 64 rows of x and N columns of w, along half `half` of 32 of k. A thread has elements 0 and 1 of row LANE / 4, and 2 and 3 of
+// the row eight further, of each eight columns; a warp has sixteen rows.
+template <int N> DEV void multiply_wide(float (&c)[N / 8][1][4], const char *x, const char *w, int half)
+{
+  u64 a = operand_of(x) + half * 2, b = operand_of(w) + half * 2;
+#pragma unroll
+  for (int j = 0; j + 4 <= N / 8; j += 4) wgmma(*(float (*)[4][1][4])c[j], a, b + j * 32);
+  if (N % 32 >= 16) wgmma(*(float (*)[2][1][4])c[N / 32 * 4], a, b + N / 32 * 128);
 }
 
 // Loads four matrices of 8 x 8 bf16 from shared memory, transposed. Lane i gives the address of row i % 8 of matrix i / 8. A thread
@@ -261,10 +293,3 @@ DEV u32 pair_of(float x, float y)
   return pair;
 }
 DEV void store_as(bf16 *p, float x) { p->bits = (unsigned short)pair_of(x, 0); }
-// Products of two pairs, rounded once.
-DEV u32 times_pair(u32 x, u32 y)
-{
-  u32 pair;
-  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(pair) : "r"(x), "r"(y));
-  return pair;
-}

@@ -262,7 +262,7 @@ template <class Y> DEV void end_product(moment j)
   if (Y::tensor::TAGGED)
     done_part(j);
   else
-    publish(j);
+    publish_writes<Y>(j);
 }
 
 // IN loads the input.
@@ -279,12 +279,12 @@ template <class O, class X, class IN, class W, class R, class Y, int F> DEV u32 
 
 #if PANELS
 struct no_parts {};
-template <class O, class X, class G, class P, class W, class R, class Y, int F> DEV u32 panel_product(moment j, u32 taken, float eps);
+template <class O, class X, class P, class W, class R, class Y, int F> DEV u32 panel_product(moment j, u32 taken, float eps);
 #endif
 template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 plain_product_of(moment j, u32 taken, float eps)
 {
 #if PANELS
-  if constexpr (W::PANEL) return panel_product<O, X, G, no_parts, W, R, Y, F>(j, taken, eps);
+  if constexpr (W::PANEL) return panel_product<O, X, no_parts, W, R, Y, F>(j, taken, eps);
   else
 #endif
   return product<O, X, plain_input<X, G>, W, R, Y, F>(j, taken, eps);

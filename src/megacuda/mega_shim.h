@@ -243,6 +243,7 @@ static inline u32 float_bits(float x)
 }
 static inline float shuffle_xor(float x, int mask) { return bits_float(shim_across(float_bits(x), mask)); }
 
+static inline int uniform(int x) { return x; }
 static inline bool any_of_warp(bool x)
 {
   int any = x;
@@ -306,9 +307,19 @@ static inline u32 pair_of(float x, float y)
   store_as(&a, x), store_as(&b, y);
   return a.bits | (u32)b.bits << 16;
 }
-static inline u32 times_pair(u32 x, u32 y)
+
+// ---- products by four warps together ----
+static inline void wgmma_begin() {}
+static inline void wgmma_end() {}
+template <int N> static inline void multiply_wide(float (&c)[N / 8][1][4], const char *x, const char *w, int half)
 {
-  return pair_of(bits_float(x << 16) * bits_float(y << 16), bits_float(x & 0xffff0000u) * bits_float(y & 0xffff0000u));
+  int lane = TID % 128, first = lane / 32 * 16 + lane % 32 / 4;
+  auto at = [&](const char *p, int row, int k) {
+    return bits_float((u32)((const bf16 *)(p + row * 64 + ((half * 2 + k / 8) ^ (row / 2 % 4)) * 16))[k % 8].bits << 16);
+  };
+  for (int j = 0; j < N / 8; j++)
+    for (int i = 0; i < 4; i++)
+      for (int k = 0; k < 16; k++) c[j][0][i] += at(x, first + i / 2 * 8, k) * at(w, j * 8 + lane % 4 * 2 + i % 2, k);
 }
 
 // ---- the host's side ----

@@ -21,7 +21,7 @@ template <class O> BODY u32 body_embed(moment j, u32 taken)
       write_unit<Y>(j, r, unit, to_float(p[0]), n > 1 ? to_float(p[1]) : 0, n > 2 ? to_float(p[2]) : 0);
     }
   }
-  publish(j);
+  publish_writes<Y>(j);
   return taken;
 }
 
@@ -44,7 +44,7 @@ template <class O> BODY u32 body_rmsnorm(moment j, u32 taken)
     write_row<Y>(j, row, Y::lo1(layer, row), Y::hi1(layer, row), [&](int e) { return S.x[0][e] * f; });
     sync_consumers();
   }
-  publish(j);
+  publish_writes<Y>(j);
   return taken;
 }
 
@@ -61,7 +61,7 @@ template <class O> BODY u32 body_silu_mul(moment j, u32 taken)
         float a = element_of<typename O::a0>(j, r, e), b = element_of<typename O::a1>(j, r, e);
         return ratio(a, 1 + exp_of(-a)) * b;
       });
-  publish(j);
+  publish_writes<Y>(j);
   return taken;
 }
 

@@ -37,6 +37,7 @@ enum { MEGACUDA_SUMS = 256 };                          // floats for each row, f
 enum { MEGACUDA_CHOICES = 32 };                        // most experts of a row: each lane handles one
 enum { MEGACUDA_EXACT_ROWS = 8 }; // most rows of a product whose input values are two bf16 each, nearly fp32; with more rows they are one bf16
 enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_TWO_PANELS = 73 << 10 }; // shared memory of a block for pieces of an input; most for two pieces; bytes
+enum { MEGACUDA_WIDE_ROWS = 32 };                                    // with more rows, and a multiple of eight, products use wgmma
 enum { MEGACUDA_PANEL_SLOTS = 8 };                                   // most pieces of an input in memory
 enum { MEGACUDA_PANEL_SUMS = 64 };                                   // registers of a thread for the sums of a product with many rows
 enum { MEGACUDA_SHARED = 227 << 10 };                                // bytes of shared memory of a block of sm_90
@@ -44,6 +45,7 @@ enum { MEGACUDA_NODE_ROW = 16, MEGACUDA_WAIT_ROW = 8, MEGACUDA_PUBLISH_ROW = 4 }
 
 // Distance in floats between the sums of adjacent columns: 9 or 25 more than a multiple of 32, so that a warp's stores have few bank conflicts.
 int megacuda_panel_pitch(int rows);
+bool megacuda_wide(int rows); // whether products of so many rows use wgmma, if they can
 
 // Sets *stages to the number of pipeline stages that fit in shared memory with the other data, at most that of the plan. NO if fewer than two fit.
 int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, int *stages, struct err *e);
@@ -55,6 +57,7 @@ const char *megacuda_shim(void);
 // ---- cuda_op.c ----
 // Sets *tensor to the tensor of the weights that an operator streams, or -1, and *bytes to their size when packed.
 int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int threads, int *tensor, int64_t *bytes, struct err *e);
+int64_t megacuda_tensor_bytes(struct arena *mem, const struct mega_plan *p, int tensor, int threads); // of all versions, in memory
 bool megacuda_panels(struct arena *mem, const struct mega_plan *p, int threads); // whether any tensor is stored in panels (mega_panel.cuh)
 int megacuda_block(struct arena *mem, const struct mega_plan *p, int warps);     // threads of a block with `warps` consumer warps
 // Append a tensor, an operator, and the rows of the producer as C++. An error names a shape or type that CUDA bodies do not support.
@@ -89,7 +92,7 @@ struct megacuda_fault_row { // fault.def
 };
 extern const struct megacuda_fault_row megacuda_faults[MEGACUDA_FAULTS];
 void megacuda_fault_kinds(struct str *out); // appends the faults as the kernel's enum
-int megacuda_tables(struct arena *mem, const struct mega_plan *p, struct str *out, struct err *e);
+int megacuda_tables(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e);
 // Appends a function `static DEV u32 write(int layer)`. It returns the number of the write that an access of an operator reads or makes in a layer.
 int megacuda_write(const struct mega_plan *p, int op, int access, struct str *out, struct err *e);
 void megacuda_count_rows(const struct mega_plan *p, struct megacuda_most *m);

@@ -22,13 +22,7 @@ struct serve_block {
 
 #define ON(s, call, ...) (s)->machine.call((s)->machine.arg, __VA_ARGS__)
 
-static size_t tensor_bytes(const struct mega_plan *p, int t)
-{
-  const struct mega_held *h = &p->held[t];
-  int64_t all = mega_elements(&p->m->tensor[t]);
-  if (h->tagged) return (size_t)(all / h->word_group * ((h->word_group + 2) / 3) * h->versions) * MEGA_WORD;
-  return (size_t)(all * (p->m->tensor[t].kind == MEGA_ACTIVATION ? h->versions : 1) * mega_bytes(p->m->tensor[t].type));
-}
+static size_t tensor_bytes(struct serve *s, int t) { return (size_t)megacuda_tensor_bytes(&s->mem, s->p, t, MEGACUDA_WARPS * 32); }
 
 // Weights that operators only stream are in memory in packed form only.
 static void find_kept(struct serve *s)
@@ -98,7 +92,7 @@ int device_open(struct serve *s, struct err *e)
   b->kept = NEWS(&s->mem, bool, m->ntensors), b->pages = (int)mega_pages_of(m, &slots);
   find_kept(s);
   for (int t = 0; t < m->ntensors; t++)
-    if (b->kept[t]) TRY(room_zeroed(s, tensor_bytes(s->p, t), &b->memory[t], e));
+    if (b->kept[t]) TRY(room_zeroed(s, tensor_bytes(s, t), &b->memory[t], e));
   for (int o = 0; o < m->nops; o++) TRY(turns(s, o, e));
   TRY(tables(s, e));
   TRY(room_zeroed(s, sizeof(uint32_t), &b->field[AT_STOP], e));
@@ -137,7 +131,7 @@ static int pack_for(struct serve *s, int tensor, device_address from, struct err
 static int place_of(struct serve *s, int tensor, device_address *to, struct err *e)
 {
   *to = s->block->memory[tensor];
-  return *to ? OK : ON(s, room, tensor_bytes(s->p, tensor), to, e);
+  return *to ? OK : ON(s, room, tensor_bytes(s, tensor), to, e);
 }
 
 static int placed(struct serve *s, int tensor, device_address at, struct err *e)
@@ -196,7 +190,7 @@ int device_plant(struct serve *s, bool planted, struct err *e)
 int device_forget(struct serve *s, struct err *e)
 {
   for (int t = 0; t < s->m->ntensors; t++)
-    if (s->p->held[t].tagged) TRY(ON(s, zero, s->block->memory[t], tensor_bytes(s->p, t), e));
+    if (s->p->held[t].tagged) TRY(ON(s, zero, s->block->memory[t], tensor_bytes(s, t), e));
   TRY(ON(s, zero, s->block->field[AT_WORD], (size_t)s->block->words * WORD_LINE, e));
   TRY(ON(s, zero, s->block->field[AT_FAULT], sizeof(struct device_fault) * 2 * (size_t)s->m->workers, e));
   TRY(ON(s, zero, s->block->field[AT_STOP], sizeof(uint32_t), e));
@@ -217,7 +211,7 @@ static int write_seats(struct serve *s, struct arena *own, const struct serve_la
   TRY(ON(s, write, s->block->field[AT_TABLE], table, sizeof *table * (size_t)(rows * pages), e));
   if (l->order) TRY(ON(s, write, s->block->field[AT_ORDER], l->order, sizeof *l->order * (size_t)l->tiles, e));
   if (settings < 0) return OK;
-  return ON(s, write, s->block->memory[settings], l->settings, tensor_bytes(s->p, settings), e);
+  return ON(s, write, s->block->memory[settings], l->settings, tensor_bytes(s, settings), e);
 }
 
 static int read_fault(struct serve *s, struct arena *own, struct err *e)
@@ -259,7 +253,7 @@ static int launch(struct serve *s, struct arena *own, const struct serve_launch 
   s->seconds = s->machine.seconds(s->machine.arg);
   TRY(read_fault(s, own, e));
   if (l->tokens && token >= 0) TRY(ON(s, read, l->tokens, b->field[AT_TOKENS], sizeof *l->tokens * (size_t)(l->steps * rows), e));
-  if (l->logits && logits >= 0) TRY(ON(s, read, l->logits, b->memory[logits], tensor_bytes(s->p, logits), e));
+  if (l->logits && logits >= 0) TRY(ON(s, read, l->logits, b->memory[logits], tensor_bytes(s, logits), e));
   return s->traced ? read_trace(s, own, e) : OK;
 }
 

@@ -24,7 +24,7 @@ rounded() {
   grep -q '^planted: found, and the next run is right$' "$work/out" || complain "the planted mistake of $1 rows"
 }
 rounded 16 3
-[ -z "${MICA_ALL:-}" ] || { rounded 33 5; rounded 64 4; rounded 64 16; } # pieces of the input are divided
+[ -z "${MICA_ALL:-}" ] || { rounded 33 5; rounded 40 5; rounded 64 4; rounded 64 16; } # 40 and 64: wgmma
 # Mistakes in products of many rows are found: planted WHAT SED MESSAGE.
 planted() {
   sed "$2" "$work/even.cu" >"$work/wrong.cu"
