@@ -79,8 +79,7 @@ void wgmma_count(const struct wg_plan *w, struct kernel_counts *c)
   if (w->first && w->rings == 1) c->flight = fmax(c->flight - stage_bytes(w), stage_bytes(w) / 4);
   // Products of f32 parts: warpgroups add up their sums while others multiply.
   c->overlap = w->p.wg_async || (w->p.job->exact && w->groups > 1) ? 2 : w->first ? 1 : 0;
-  // Blocks of a pair wait for each other at both ends, about as long as a load takes. Less traffic from L2 is not counted, because L2 was not the
-  // limit in the measured products.
+  // Blocks of a pair wait for each other at both ends, about as long as a load takes.
   if (w->pair_axis >= 0) c->waits += c->blocks / c->items;
   if (w->split) c->cluster = wgmma_cluster(w), c->barriers += 2, c->tail = wgmma_split_seconds(w) + more_waves(w, c);
 }

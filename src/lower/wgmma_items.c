@@ -20,11 +20,12 @@ static void open_counted(struct mma_kernel *k, const struct wg_plan *w)
              "%before:[1].i32.RF\n"
              "%before[0] <- Init<(0)><<<#grid, #me>>>()\n"
              "for (round = 0; round < $rounds; round += 1) rolled {\n"
-             "@item = (round + round % 2) * $blocks + (1 - round % 2 * 2) * @first - round % 2\n"
-             "if (@item < $items) {\n"
+             "@place = (round + round % 2) * $blocks + (1 - round % 2 * 2) * @first - round % 2\n"
+             "if (@place < $items) {\n"
+             "@item = max(min(@place, $last), 0)\n" // its range is known
              "@counted = value(%before[0])\n"
              "@before = max(@counted, 0)",
-             HOLES(NULL, INT(rounds, (w->items + w->blocks - 1) / w->blocks), INT(blocks, w->blocks), INT(items, w->items)));
+             HOLES(NULL, INT(rounds, (w->items + w->blocks - 1) / w->blocks), INT(blocks, w->blocks), INT(items, w->items), INT(last, w->items - 1)));
   wgmma_item(k, w, item_of(k, w, "@item"));
   mma_hidden_bounds(k, k->p->hidden.loads);
 }
