@@ -95,6 +95,7 @@ struct mbar {
   uint32_t epoch;
   int64_t count, pending, tx;
   uint32_t phase, clock; // clock: of the copies that this phase counts
+  uint32_t last, before; // epochs of the ends of the last phase, and of the one before; 0: there is none
   int copies;            // agent of these copies
   struct known acc, done;
 };

@@ -51,7 +51,7 @@ static void initialize(struct access *x, int lane, int64_t count)
   b->init = true, b->fenced = false;
   b->agent = w->agent, b->epoch = EPOCH(w->clock, lane);
   b->count = b->pending = MAX(1, count);
-  b->tx = 0, b->phase = 0, b->clock = ++w->s->time;
+  b->tx = 0, b->phase = 0, b->last = b->before = 0, b->clock = ++w->s->time;
   sync_clear(w->s, b->acc), sync_clear(w->s, b->done);
 }
 
@@ -68,7 +68,8 @@ static void settle(struct warp *w, struct mbar *b)
 {
   if (b->pending || b->tx) return;
   sync_copy(w->s, b->done, b->acc);
-  sync_bump(&b->done.all[b->copies], EPOCH(b->clock, WHOLE));
+  b->before = b->last, b->last = EPOCH(b->clock, WHOLE);
+  sync_bump(&b->done.all[b->copies], b->last);
   b->phase++;
   b->pending = b->count;
   b->clock = ++w->s->time;
@@ -155,6 +156,14 @@ void mbar_copied(struct warp *w, struct mbar *b, int64_t bytes)
   settle(w, b);
 }
 
+// A wait for a phase also passes two phases earlier, when the barrier has the same parity. So the end of the phase between must have happened before.
+static void check_phase(struct warp *w, const struct sim_atom *a, const struct access *x, const struct mbar *b, int lane)
+{
+  if (b->before <= w->known.all[b->copies] || (w->some_lanes && b->before <= w->some.all[b->copies])) return;
+  report(w, a, SIM_BARRIER, lane, "waits for phase %u of %%%s[%lld], and could pass two phases before it: nothing orders the wait after phase %u",
+         b->phase - 1, x->op->buffer->name, (long long)(x->at[lane] / 8), b->phase - 2);
+}
+
 enum go sem_mbar_wait(struct warp *w, const struct sim_atom *a)
 {
   const struct vec *parity = code_eval(w, a->arg);
@@ -173,6 +182,7 @@ enum go sem_mbar_wait(struct warp *w, const struct sim_atom *a)
       w->again = true;
       return GO_AGAIN;
     }
+    check_phase(w, a, &x, b, lane);
     sync_take(w, b->done);
     last = b, last_want = want;
   }
