@@ -226,12 +226,13 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   mma_section(k, MMA_CONST);
   wgmma_vector_load(k);
   wgmma_items_open(k, w, w->alternate);
+  if (w->any_fixed) wgmma_take_turn(k, w); // it orders the wait for the tiles of this item after that for the previous ones
   if (w->any_fixed) text_line(k->t, "Sync<mbar.wait, %s>(%%ready[%s])", w->walks ? "round / 2 % 2" : "0", w->p.wg_copy);
   mma_section(k, MMA_PRE);
   if (p->iterations > 1) mma_hoist(k);
   wgmma_fetch_late(k, w);
   mma_declare_accumulators(k);
-  wgmma_take_turn(k, w);
+  if (!w->any_fixed) wgmma_take_turn(k, w);
   loop(k, w);
   k->section = MMA_POST;
   const int indent = k->t->indent;

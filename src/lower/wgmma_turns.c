@@ -1,8 +1,8 @@
 // Warpgroups that take the items of a block alternately. Each has all rows of its item, and its own part of the ring: tiles arrive in the order of
 // items. While one warpgroup computes and stores what follows the loop, the products of another run.
 //
-// A turn is the loop of an item. A warpgroup begins its loop when the previous one has seen all its stages arrive. Only then is the parity of a
-// stage's barrier that of the warpgroup's own item: a barrier that is two phases behind has the same parity.
+// A turn is the loop of an item, with what comes before it if that waits for tiles. A turn begins when all stages of the previous item have arrived.
+// Otherwise a wait could pass too early: a barrier that is two phases behind has the same parity.
 #include "lower/wgmma.h"
 
 bool wgmma_turns_fit(struct wg_plan *w, int alternate)
