@@ -418,7 +418,7 @@ struct tile_map { // a CUtensorMap, which the host encodes from the kernel's arg
 // Chooses an instruction for every spec without a body, offsets in shared memory, and tensor maps. `arch`: of a row of target/gpu.def.
 int tile_lower(struct tile_program *p, struct tile_kernel *k, int arch, struct err *e);
 // ---- registers.c ----
-// Blocks of a multiprocessor whose warpgroups can have the registers that they ask for (setmaxnreg); 0: they ask for none. The kernel is lowered.
+// Blocks of a multiprocessor whose warpgroups can have the registers that they ask for (setmaxnreg); 0: none asks. The kernel is lowered.
 int tile_blocks_by_registers(const struct tile_kernel *k);
 
 #endif
