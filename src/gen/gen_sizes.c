@@ -42,7 +42,7 @@ void sizes_print(struct arena *mem, const char *kernels, struct str *source)
     known = i < COUNT(kinds) && strchr(at, '(');
     if (!known || !kinds[i].kind) continue;
     arguments(at, size);
-    // A product of a stream has parts of its columns, which are so many at a time that only the last ones are no whole vectors.
+    // The number of columns of a streamed product is an expression. Its last part may end within a vector, as one column does.
     known = size[0] > 0 && (size[1] > 0 || !strcmp(kinds[i].kind, "STREAM"));
     const char *entry = arena_printf(mem, "%sX(%s, %lld, %lld, mr, nv)", SEPARATOR, kinds[i].kind, size[0], MAX(1, size[1]));
     if (!strstr(str_text(&list), entry)) str_add(&list, "%s", entry), n++;

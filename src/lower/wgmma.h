@@ -90,7 +90,7 @@ struct wg_plan {
   bool divides, two;                        // warpgroups ask for these registers; for those of two blocks on a multiprocessor
   const struct mma_product *first, *second; // of a chain that runs across iterations, or NULL
   bool turns;                               // warpgroups begin products in turns
-  bool alternate;                           // each warpgroup has items of its own, in turns
+  bool alternate;                           // warpgroups take the block's items alternately; each computes all rows of its items
   int pair_axis;                            // along which two blocks are a pair that shares tiles; -1: none
   bool shared[MMA_TILES];                   // by tile: each block of a pair brings one half
   int split;                                // blocks of a cluster that share an item's iterations; 0: one block has all. Pairs of them share tiles

@@ -7,7 +7,6 @@
 //
 // With `turns`, a warpgroup begins products only after the previous warpgroup has begun its own. So some warpgroups compute exponentials while
 // products of others run, instead of all doing the same at once.
-// exponentials, others' products run, instead of all doing the same at once.
 #include "lower/wgmma.h"
 
 static void wait_full(struct mma_kernel *k, const struct wg_plan *w, const struct mma_product *x)

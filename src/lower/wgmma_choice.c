@@ -130,7 +130,7 @@ static int add_splits(struct wg_plan *w, struct wgmma_way y, int pair, int n, in
   return n;
 }
 
-// Warpgroups that take items alternately, with the most stages that fit beside one or two places for pieces of results.
+// Warpgroups that take items alternately. Results go by TMA if they can: with two places for their pieces, and with one place if more stages fit then.
 static int add_turns(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out)
 {
   char ignored[160] = "";

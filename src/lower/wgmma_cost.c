@@ -72,7 +72,7 @@ void wgmma_count(const struct wg_plan *w, struct kernel_counts *c)
   bool *sent = NEWS(w->p.job->mem, bool, w->p.n->nsave + 1);
   for (int i = 0; i < w->p.n->nsave; i++) sent[i] = w->places && wgmma_sends(w, i);
   mma_count(&w->p, sent, c);
-  if (w->divides) c->room = w->two ? 2 : 1; // registers are divided for so many blocks
+  if (w->divides) c->room = w->two ? 2 : 1; // blocks of a multiprocessor that have these registers
   c->blocks = (double)w->blocks, c->boxed = boxed(w), c->fed = fed(w), c->waits += late_loads(w),
   c->abreast = w->alternate ? fmin(1, results(w) / WHOLE) : 0;
   if (w->alternate || w->groups == 1) c->ends /= ALONE;
