@@ -189,6 +189,7 @@ void row_wait(struct row_text *x);                                  // waits for
 void row_store_top(struct row_text *x, int save, const char *from); // the selected elements of this round, in the type of its tensor
 // index of the access in the buffer, in accesses of `width` elements
 const char *row_number(const struct row_text *x, const struct kern_access *a, int width);
+bool row_exponential(const struct kern_value *v);                                        // of a base above 1
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector); // within a thread
 void row_fold_across(struct row_text *x, int n, const int *values, bool again);          // over lanes and warps; again: in a loop
 const char *row_zeros(const struct row_text *x);                                         // indices of the first register

@@ -167,9 +167,6 @@ static double load_work(const struct row_plan *p, const struct kern_value *v)
   return of[way] / (way == ROW_ALIGNED ? p->vec : vector);
 }
 
-// Whether it is 0 beyond rows, as a maximum has set its operand to -inf there (rows_fold.c).
-static bool exponential(const struct kern_value *v) { return v->kind == KERN_MAP && (v->op == OP_EXP || v->op == KERN_EXP2); }
-
 // Instructions of a store or a fold at the edges of rows. The first and the last warp of a row have elements beyond it.
 static double edge_work(const struct row_plan *p)
 {
@@ -199,7 +196,8 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
     else
       instructions += all * (kern_loads(v) ? load_work(p, v) : v->kind == KERN_MAP ? 1 + kern_op(v->op).cost / 3 : 1);
     if (!v->folded) continue;
-    if (p->anywhere && v->folded >> p->role.across & 1 && !exponential(&r->k.v[v->in[0]])) instructions += edge_work(p) * rounds;
+    // An exponential is 0 beyond rows, where a maximum has set its operand to -inf (rows_fold.c).
+    if (p->anywhere && v->folded >> p->role.across & 1 && !row_exponential(&r->k.v[v->in[0]])) instructions += edge_work(p) * rounds;
     c->chain += n / p->vec * rounds + p->vec, c->folds += log2(lanes);
     const double kept = row_regs(p, row_result(v));
     if (warps > 1 && !kern_scans(v)) exchange(p, kept, warps, 1, c);

@@ -4,12 +4,14 @@
 
 #include <string.h>
 
+bool row_exponential(const struct kern_value *v) { return v->kind == KERN_MAP && (v->op == OP_EXP || (v->op == KERN_EXP2 && v->a.scalar > 0)); }
+
 // Whether the value is an exponential of x - max(x), where the maximum has set x to -inf beyond the extent of the axis.
 static bool exponential_outside(const struct row_text *x, const struct kern_value *v, int axis)
 {
   const struct rows *r = x->p->r;
   const struct kern_value *less = v->nin ? &r->k.v[v->in[0]] : NULL;
-  if (v->kind != KERN_MAP || !(v->op == OP_EXP || (v->op == KERN_EXP2 && v->a.scalar > 0))) return false;
+  if (!row_exponential(v)) return false;
   if (less->kind != KERN_MAP || less->op != OP_SUB || x->p->rounds) return false; // a round may load x again
   const struct kern_value *most = &r->k.v[less->in[1]];
   const int low = x->low[less->in[0]];
