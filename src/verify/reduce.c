@@ -98,15 +98,30 @@ static int64_t tile_along(const struct graph *b, int axis)
   return 0;
 }
 
+// Elements of 16 bytes: the most among tensors in memory whose last dimension the axis divides. 1: it divides none. Rows that are a whole number of
+// them can be loaded in vectors and by TMA.
+static int64_t vector_along(const struct graph *b, bool loop, int axis)
+{
+  int64_t most = 1;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    if (n->op != OP_ITER && n->op != OP_SAVE) continue;
+    const struct tensor *x = &b->tensors[n->op == OP_SAVE ? n->in[0] : n->out];
+    const int along = n->op == OP_SAVE ? (loop ? REPLICA : n->a.omap[axis]) : loop ? n->a.fmap[axis] : n->a.imap[axis];
+    if (x->shape.n && along == x->shape.n - 1) most = MAX(most, 16 / dtype_bytes(x->dtype));
+  }
+  return most;
+}
+
 static bool even(int64_t elements, int64_t step, int64_t sharing) { return (elements + step - 1) / step % sharing == 0; }
 
 // The least number of iterations, or blocks, with which a kernel that takes `step` elements at a time takes more than one step, and as many as blocks
-// that share them. Its last step is partial, and shares differ, if and only if it is so at full size.
-static int64_t fewest_iterations(int64_t loop, int64_t tile, int64_t step, int64_t sharing)
+// that share them. Its last step is partial, rows are no whole number of vectors, and shares differ, if and only if it is so at full size.
+static int64_t fewest_iterations(int64_t loop, int64_t tile, int64_t step, int64_t vector, int64_t sharing)
 {
   for (int64_t n = 2; tile && n < loop; n++)
     if (n * tile > step * (MAX(sharing, 2) - 1) && (n * tile % step == 0) == (loop * tile % step == 0) &&
-        (sharing < 2 || even(n * tile, step, sharing) == even(loop * tile, step, sharing)))
+        (n * tile % vector == 0) == (loop * tile % vector == 0) && (sharing < 2 || even(n * tile, step, sharing) == even(loop * tile, step, sharing)))
       return n;
   return loop;
 }
@@ -126,13 +141,16 @@ static void keep_steps(struct system *s, const struct frame *f, struct shrink_st
 {
   for (int i = 0; i < f->g->nnodes; i++) {
     const struct frame *sub = f->sub[i];
-    for (int l = 0; sub && (at_once.step || at_once.sharing) && l < sub->g->nloop; l++) {
-      const int64_t tile = tile_along(sub->g, l), step = at_once.step ? at_once.step : tile;
-      if (sub->g->loop[l] > 1) s->least[shrink_find(s, sub->axes + MAX_GRID + l)] = fewest_iterations(sub->g->loop[l], tile, step, at_once.sharing);
+    for (int l = 0; sub && l < sub->g->nloop; l++) {
+      const int64_t tile = tile_along(sub->g, l), step = at_once.step ? at_once.step : tile, vector = vector_along(sub->g, true, l);
+      if (sub->g->loop[l] > 1 && (at_once.step || at_once.sharing || (tile && vector > 1)))
+        s->least[shrink_find(s, sub->axes + MAX_GRID + l)] = fewest_iterations(sub->g->loop[l], tile, step, vector, at_once.sharing);
     }
-    for (int x = 0; sub && at_once.cols && x < sub->g->ngrid; x++)
-      if (sub->g->grid[x] > 1 && columns_along(sub->g, x))
-        s->least[shrink_find(s, sub->axes + x)] = fewest_iterations(sub->g->grid[x], columns_along(sub->g, x), at_once.cols, 0);
+    for (int x = 0; sub && x < sub->g->ngrid; x++) {
+      const int64_t tile = columns_along(sub->g, x), step = at_once.cols ? at_once.cols : tile, vector = vector_along(sub->g, false, x);
+      if (sub->g->grid[x] > 1 && (at_once.cols || (tile && vector > 1)))
+        s->least[shrink_find(s, sub->axes + x)] = fewest_iterations(sub->g->grid[x], tile, step, vector, 0);
+    }
   }
 }
 

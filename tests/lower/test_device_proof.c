@@ -202,6 +202,32 @@ static void work_does_not_grow_with_rows(void **state)
 }
 
 // Neither right nor wrong.
+// 1,000 elements are a whole number of vectors, and so are those of the smaller kernel, in which 2 of its 20 iterations would be 100. TMA reads no
+// other rows, and the last box is partial in both.
+static void fewer_iterations_keep_rows_aligned(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct target t;
+  struct err e = {0};
+  struct lower_plan p;
+  const char *text = "graph g {\n X: f16[512, 1000]\n W: f16[1000, 512]\n O = block(x=4, y=4; i=20) {\n x = iter(X, imap={x:0}, fmap={i:1})\n"
+                     " w = iter(W, imap={y:1}, fmap={i:0})\n save(accum(matmul(x, w)), omap={x:0, y:1})\n }\n return O\n}\n";
+  int wgmma = 0;
+  if (target_open("sm_90a", 0, true, &t, &e)) fail_msg("%s", e.text);
+  if (lower_plan(&mem, graph_of(&mem, text), &t, &(struct lower_opts){.dependent = true}, &p, &e)) fail_msg("%s", e.text);
+  for (int k = 0; k < p.unit[0].nchoices && !wgmma; k++) {
+    struct device_proof proof;
+    const char *why = "";
+    if (strcmp(scheme_at(p.unit[0].choice[k].scheme)->name, "wgmma") != 0) continue;
+    if (device_prove(&mem, &p, &p.unit[0].choice[k], -1, 1, 2, NULL, &proof, &why, &e)) fail_msg("%s%s", why, e.text);
+    if (proof.run != 1 || !proof.blocks) fail_msg("%s", proof.note);
+    wgmma++;
+  }
+  assert_int_equal(wgmma, 1);
+  arena_close(&mem);
+}
+
 static void a_stop_ends_it(void **state)
 {
   (void)state;
@@ -228,6 +254,7 @@ int main(void)
                                      cmocka_unit_test(readers_of_results_are_run_on_special_inputs),
                                      cmocka_unit_test(amplified_rounding_is_no_mistake),
                                      cmocka_unit_test(work_does_not_grow_with_rows),
+                                     cmocka_unit_test(fewer_iterations_keep_rows_aligned),
                                      cmocka_unit_test(a_stop_ends_it)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
