@@ -395,9 +395,9 @@ bool race_gpu_ready(const struct contest *c); // race_gpu_first would not wait
 // Compiles the next batch of a race that was begun, while the caller continues. until: value of now_seconds() after which nothing more is compiled.
 int race_gpu_ahead(struct contest *c, double until, struct err *e);
 void race_gpu_drop(struct job *j, struct contest *c); // ends a race that was begun
-// Seconds by which the begun race may make the part faster: its measured time minus the model's time of its best. 0: not worth a race. INFINITY:
-// nothing was measured.
-double race_gpu_gain(const struct contest *c);
+// Seconds by which the begun race may make the program faster: the part's measured time minus the model's time of its best, less the model's error,
+// for the part and its twins. 0: not worth a race. INFINITY: nothing was measured.
+double race_gpu_gain(const struct job *j, int part);
 double race_gpu_lead(const struct contest *c); // seconds by which it is already faster than op-by-op; INFINITY: not measured
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_gpu_whole(struct job *j, struct err *e);

@@ -139,7 +139,7 @@ static double gain(const struct job *j, int part)
 {
   const struct contest *c = &j->contests[part];
   if (clock_hurries(j)) return c->entrants ? part_alike(j, part) * race_gpu_lead(c) : 0; // only proofs are possible in the remaining time
-  return c->entrants ? part_alike(j, part) * race_gpu_gain(c) : INFINITY;
+  return race_gpu_gain(j, part);
 }
 
 // Near the end of the time, parts whose kernels passed the interpreter come first, because they need no further time for it.

@@ -161,7 +161,9 @@ static bool nothing_from(const struct entrants *f, int cand)
 }
 
 static bool came_to_nothing(const struct entrants *f) { return nothing_from(f, 0); }
-static const double WORTH = 0.02; // share of a part's time; a smaller expected gain counts as none
+// WORTH: share of a part's time, or of the program's; a smaller gain counts as none. MODEL_ERROR: the best variant may be faster than the model's
+// time of the best by this share (`lower_test_calibrate`).
+static const double WORTH = 0.02, MODEL_ERROR = 0.1;
 
 static bool only_op_by_op(const struct entrants *f) { return nothing_from(f, 1); }
 
@@ -365,15 +367,25 @@ void race_gpu_drop(struct job *j, struct contest *c)
   c->entrants = NULL, c->session = NULL;
 }
 
-double race_gpu_gain(const struct contest *c)
+// Of the fastest program so far of a part and its twins, in seconds. 0: none was measured.
+static double part_seconds(const struct job *j, int part)
 {
-  const struct entrants *f = c->entrants;
-  const int best = entrants_fastest(f, -1, true);
-  double model = INFINITY;
-  if (best < 0) return INFINITY;
-  for (int i = 0; i < f->n; i++) model = fmin(model, f->x[i].model);
-  const double gain = f->x[best].seconds - model;
-  return gain < WORTH * f->x[best].seconds ? 0 : gain;
+  const struct contest *c = &j->contests[part];
+  const int best = c->entrants ? entrants_fastest(c->entrants, -1, true) : -1;
+  if (c->twin >= 0) return 0;
+  return part_alike(j, part) * (best >= 0 ? c->entrants->x[best].seconds : c->ncand ? c->cand[c->best].timing.median : 0);
+}
+
+double race_gpu_gain(const struct job *j, int part)
+{
+  const struct entrants *f = j->contests[part].entrants;
+  const double now = f ? part_seconds(j, part) : 0;
+  double model = INFINITY, program = 0;
+  if (!f || entrants_fastest(f, -1, true) < 0) return INFINITY;
+  for (int i = 0; i < f->n; i++) model = fmin(model, part_alike(j, part) * f->x[i].model);
+  for (int i = 0; i < j->split.n; i++) program += part_seconds(j, i);
+  const double gain = now - (1 - MODEL_ERROR) * model;
+  return now - model >= WORTH * now || gain >= WORTH * program ? gain : 0;
 }
 
 double race_gpu_lead(const struct contest *c)
@@ -398,7 +410,7 @@ static int open_alone(struct job *j, struct contest *c, int part, struct err *e)
 // A part that was opened and has no expected gain is final.
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
 {
-  const bool over = c->entrants && !race_gpu_gain(c);
+  const bool over = c->entrants && !race_gpu_gain(j, part);
   if (!c->entrants) TRY(open_alone(j, c, part, e));
   struct entrants *f = c->entrants;
   struct gpu_session *s = c->session;
