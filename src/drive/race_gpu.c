@@ -367,7 +367,7 @@ void race_gpu_drop(struct job *j, struct contest *c)
   c->entrants = NULL, c->session = NULL;
 }
 
-// Of the fastest program so far of a part and its twins, in seconds. 0: none was measured.
+// Seconds of the fastest program so far, for a part and its twins. 0: none was measured.
 static double part_seconds(const struct job *j, int part)
 {
   const struct contest *c = &j->contests[part];

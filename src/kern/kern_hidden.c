@@ -2,77 +2,17 @@
 // exponential relative to any unmasked score is 0. If each row has an unmasked score, masked iterations add 0 to sums and leave maxima unchanged.
 // A condition may contain a loaded number. Then the caller must know that it is an integer, and the kernel must check that each row has an unmasked
 // score.
+//
+// In kernels without such a score, a mask of results hides all iterations of a block whose results are all masked, and a mask of an operand hides
+// those in which all of the operand is masked, so that products and sums add 0.
 #include "kern/kern.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 24 };
 static const double LOWEST_SHOWN = -1e4; // a masked score is at most this
 
 enum hidden_class { ANY, LOW, ZERO, TOP }; // values in a masked iteration: any; very low; 0. TOP: a maximum over iterations
-
-static bool whole(double x) { return x >= -0x1p40 && x <= 0x1p40 && x <= rint(x) && x >= rint(x); }
-
-// ---- conditions as inequalities ----
-
-static void add(struct kern_sum *to, int64_t by, const struct kern_sum *x)
-{
-  if (x->by) to->by = by * x->by, to->load = x->load;
-  to->constant += by * x->constant;
-  for (int a = 0; a < KERN_AXES; a++) to->stride[a] += by * x->stride[a];
-}
-
-static bool is_fixed_load(const struct kern *k, int v)
-{
-  const struct kern_value *x = &k->v[v];
-  return x->kind == KERN_LOAD && !x->at.index && !(x->axes & k->loops);
-}
-
-static bool sum_of(const struct kern *k, int v, int depth, struct kern_sum *out)
-{
-  const struct kern_value *x = &k->v[v];
-  struct kern_sum in[2] = {{0}};
-  *out = (struct kern_sum){0};
-  if (x->kind == KERN_LOAD && x->at.index) return out->constant = x->at.offset, memcpy(out->stride, x->at.stride, sizeof out->stride), true;
-  if (is_fixed_load(k, v)) return out->by = 1, out->load = v, true;
-  if (x->kind == KERN_CONST) return out->constant = (int64_t)(whole(x->a.scalar) ? x->a.scalar : 0), whole(x->a.scalar);
-  if (x->kind != KERN_MAP || !depth) return false;
-  for (int i = 0; i < x->nin; i++)
-    if (!sum_of(k, x->in[i], depth - 1, &in[i])) return false;
-  if ((x->op == OP_ADD_SCALAR || x->op == OP_MUL_SCALAR) && !whole(x->a.scalar)) return false;
-  if (x->op == OP_ADD_SCALAR) return *out = in[0], out->constant += (int64_t)x->a.scalar, true;
-  if (x->op == OP_NEG || x->op == OP_MUL_SCALAR) return add(out, x->op == OP_NEG ? -1 : (int64_t)x->a.scalar, &in[0]), true;
-  if ((x->op != OP_ADD && x->op != OP_SUB) || (in[0].by && in[1].by)) return false;
-  return *out = in[0], add(out, x->op == OP_ADD ? 1 : -1, &in[1]), true;
-}
-
-// Adds the bound y - x - least >= 0.
-static bool add_bound(struct kern_hidden *h, const struct kern_sum *x, const struct kern_sum *y, int64_t least)
-{
-  if (h->nbounds == KERN_BOUNDS || (x->by && y->by)) return false;
-  struct kern_sum *b = &h->bound[h->nbounds++];
-  *b = *y, add(b, -1, x), b->constant -= least;
-  return true;
-}
-
-static bool bounds_of(const struct kern *k, int c, int depth, struct kern_hidden *h)
-{
-  const struct kern_value *v = &k->v[c];
-  struct kern_sum x, y;
-  if (v->kind != KERN_MAP || !depth) return false;
-  if (v->op == OP_MUL || v->op == OP_MASK) return bounds_of(k, v->in[0], depth - 1, h) && bounds_of(k, v->in[1], depth - 1, h);
-  if (v->op >= OPS || !(op_rows[v->op].flags & BRACKET) || !sum_of(k, v->in[0], depth, &x) || !sum_of(k, v->in[1], depth, &y)) return false;
-  return add_bound(h, &x, &y, v->op == OP_LESS) && (v->op != OP_EQUAL || add_bound(h, &y, &x, 0));
-}
-
-// Adds all bounds of the condition, or none if it is not a conjunction of bounds.
-static bool bounds_with(const struct kern *k, int c, struct kern_hidden *h)
-{
-  const int before = h->nbounds;
-  if (bounds_of(k, c, MOST_DEPTH, h)) return true;
-  return h->nbounds = before, false;
-}
 
 // ---- whether every row has an unmasked score ----
 
@@ -128,7 +68,7 @@ static bool reaches(const struct kern *k, const struct kern_hidden *h, axis_set 
     all[n++] = h->bound[i];
   }
   if (!n) return false;
-  add(&like, dense(k, &all[0], axes_of(k, &all[0], keys)) ? 1 : -1, &all[0]);
+  kern_sum_add(&like, dense(k, &all[0], axes_of(k, &all[0], keys)) ? 1 : -1, &all[0]);
   keys = axes_of(k, &like, keys);
   int64_t extent = dense(k, &like, keys);
   all[n] = all[n + 1] = (struct kern_sum){0};
@@ -139,7 +79,7 @@ static bool reaches(const struct kern *k, const struct kern_hidden *h, axis_set 
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n && sign[i] > 0; j++) {
       struct kern_sum both = all[i];
-      add(&both, 1, &all[j]);
+      kern_sum_add(&both, 1, &all[j]);
       if (sign[j] < 0 && least(k, &both, rows) < 0) return false;
     }
   return true;
@@ -205,7 +145,7 @@ static int compared(const struct kern *k, int v, double than, bool above)
 {
   const struct kern_value *x = &k->v[v], *c = x->nin > 1 ? &k->v[x->in[!above]] : x;
   bool is = x->kind == KERN_MAP && x->op == OP_LESS && c->kind == KERN_CONST && !(c->a.scalar < than) && !(c->a.scalar > than);
-  return is && is_fixed_load(k, x->in[above]) ? x->in[above] : -1;
+  return is && kern_is_fixed_load(k, x->in[above]) ? x->in[above] : -1;
 }
 
 // The only reader of the root, if that is an addition; else -1.
@@ -234,7 +174,8 @@ static void take_rows(const struct kern *k, struct kern_hidden *h)
   }
 }
 
-bool kern_hides(const struct kern *k, struct kern_hidden *h)
+// Finds the only masked score of the loop.
+static bool hides_score(const struct kern *k, struct kern_hidden *h)
 {
   struct arena mem = {0};
   enum hidden_class *c = NEWS(&mem, enum hidden_class, k->nvalues + 1);
@@ -246,13 +187,73 @@ bool kern_hides(const struct kern *k, struct kern_hidden *h)
     if (!k->v[v].live) continue;
     folded |= k->v[v].folded;
     c[v] = class_of(k, &k->v[v], c);
-    if (!is_root(k, v, &here) || !bounds_with(k, here.condition, h)) continue;
+    if (!is_root(k, v, &here) || !kern_add_bounds(k, here.condition, h)) continue;
     good = take_root(k, v, &here, h), c[v] = LOW;
   }
   for (int v = 0; v < k->nvalues && good; v++) good = !k->v[v].live || leaves(k, &k->v[v], c);
   arena_close(&mem);
-  if (!good || h->root < 0 || !k->loops) return false;
+  if (!good || h->root < 0) return false;
   take_rows(k, h);
   for (int i = 0; i < h->nbounds; i++) h->loads |= h->bound[i].by != 0;
   return h->loads || reaches(k, h, folded & h->axes);
 }
+
+// ---- masks of results and of operands ----
+
+// The condition of a mask; -1: v is something else. *zero: masked elements are 0.
+static int mask_of(const struct kern *k, int v, bool *zero)
+{
+  const struct kern_value *x = &k->v[v];
+  struct kern_keep keep;
+  if (*zero = x->kind == KERN_MAP && x->op == OP_MASK, *zero) return x->in[1];
+  return kern_is_keep(k, x, &keep) ? keep.condition : -1;
+}
+
+// Whether all results of the loop that are saved are masked by this condition.
+static bool masks_results(const struct kern *k, int condition, bool *of_loop)
+{
+  bool all = true, zero;
+  for (int v = 0; v < k->nvalues && all; v++) {
+    const struct kern_value *x = &k->v[v];
+    of_loop[v] = x->live && x->folded & k->loops;
+    for (int i = 0; i < x->nin && x->live; i++) of_loop[v] |= of_loop[x->in[i]];
+    if (x->live && mask_of(k, v, &zero) == condition) of_loop[v] = false;
+    all = !x->live || x->folded & k->loops || x->kind == KERN_MAP || !of_loop[v]; // no running values
+  }
+  for (int i = 0; i < k->nsaves && all; i++) all = !of_loop[k->save[i].value] && !(k->v[k->save[i].value].axes & k->loops);
+  return all;
+}
+
+// Whether iterations add nothing in which masks of this condition are 0.
+static bool masks_operands(const struct kern *k, int condition, enum hidden_class *c)
+{
+  bool all = true, zero;
+  for (int v = 0; v < k->nvalues && all; v++) {
+    const struct kern_value *x = &k->v[v];
+    c[v] = !x->live ? ANY : mask_of(k, v, &zero) == condition && zero ? ZERO : class_of(k, x, c);
+    all = !x->live || leaves(k, x, c);
+  }
+  return all;
+}
+
+// Adds the bounds of every condition that hides iterations by itself.
+static bool hides_masked(const struct kern *k, struct kern_hidden *h)
+{
+  struct arena mem = {0};
+  bool *of_loop = NEWS(&mem, bool, k->nvalues + 1), *known = NEWS(&mem, bool, k->nvalues + 1), zero;
+  enum hidden_class *c = NEWS(&mem, enum hidden_class, k->nvalues + 1);
+  *h = (struct kern_hidden){.root = -1, .more = -1};
+  for (int v = 0; v < k->nvalues; v++) {
+    const int condition = k->v[v].live ? mask_of(k, v, &zero) : -1, before = h->nbounds;
+    if (condition < 0 || known[condition]) continue;
+    known[condition] = true;
+    if (!masks_results(k, condition, of_loop) && !masks_operands(k, condition, c)) continue;
+    kern_add_bounds(k, condition, h);
+    for (int i = before; i < h->nbounds; i++)
+      if (h->bound[i].by) h->nbounds = before;
+  }
+  arena_close(&mem);
+  return h->nbounds;
+}
+
+bool kern_hides(const struct kern *k, struct kern_hidden *h) { return k->loops && (hides_score(k, h) || hides_masked(k, h)); }

@@ -228,6 +228,8 @@ const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int 
 // ---- mma_hidden.c ----
 struct mma_kernel;
 void mma_hidden_plan(struct mma_plan *p);
+// The share of iterations that persistent blocks execute, which take items as wgmma_items.c does. The longest block counts.
+double mma_hidden_walk(const struct mma_plan *p, int64_t items, int64_t blocks);
 void mma_hidden_bounds(struct mma_kernel *k, bool waited);           // prints @from and @count
 const char *mma_iteration(const struct mma_plan *p, const char *it); // iteration of the graph for the loop's iteration `it`
 const char *mma_iterations(const struct mma_kernel *k);              // number of the loop's iterations, as text

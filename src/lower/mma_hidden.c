@@ -174,6 +174,7 @@ void mma_hidden_bounds(struct mma_kernel *k, bool waited)
     long long step = step_of(p, b);
     if (step > 0) from = arena_printf(k->mem, "max(%s, 0 - %s / %lld)", from, rest(k, b, true), step);
     if (step < 0) to = arena_printf(k->mem, "min(%s, %s / %lld + 1)", to, rest(k, b, true), -step);
+    if (!step && p->hidden.root < 0) to = arena_printf(k->mem, "min(%s, %lld * (%s >= 0))", to, (long long)p->iterations, rest(k, b, true));
   }
   text_line(k->t, "@from = min(%s, %lld)", from, (long long)p->iterations - 1);
   text_line(k->t, "@count = max(%s - @from, 1)", to);
@@ -250,6 +251,7 @@ static int64_t iterations_at(const struct mma_plan *p, const int64_t *grid, int6
     if (step > 0) from = MAX(from, -floor_div(most, step)), whole_from = MAX(whole_from, -floor_div(least, step));
     if (step < 0) to = MIN(to, floor_div(most, -step) + 1), whole_to = MIN(whole_to, floor_div(least, -step) + 1);
     if (!step && least < 0) whole_to = 0;
+    if (!step && most < 0) to = 0;
   }
   int64_t n = MAX(to - MIN(from, p->iterations - 1), 1);
   *mixed = n - MIN(n, MAX(whole_to - whole_from, 0));
@@ -271,15 +273,20 @@ static int bounds_axis(const struct mma_plan *p)
   return n == 1 ? axis : -1;
 }
 
+static int64_t iterations_of(const struct mma_plan *p, int64_t block, int64_t *mixed)
+{
+  const struct graph *b = p->n->block;
+  int64_t grid[GRID_AXES];
+  for (int g = 0; g < b->ngrid; g++) grid[g] = block % b->grid[g], block /= b->grid[g];
+  return iterations_at(p, grid, mixed);
+}
+
 // The share of iterations that are executed. If all blocks run at once, the longest block counts.
 static void shares(struct mma_plan *p)
 {
-  const struct graph *b = p->n->block;
-  int64_t blocks = graph_blocks(b), all = 0, some = 0, most = 0, first = 0, last = 0, looked = 0;
+  int64_t blocks = graph_blocks(p->n->block), all = 0, some = 0, most = 0, first = 0, last = 0, looked = 0;
   for (int64_t i = 0; i < blocks; i += MAX(1, blocks / MOST_BLOCKS), looked++) {
-    int64_t grid[GRID_AXES], left = i, mixed;
-    for (int g = 0; g < b->ngrid; g++) grid[g] = left % b->grid[g], left /= b->grid[g];
-    int64_t n = iterations_at(p, grid, &mixed);
+    int64_t mixed, n = iterations_of(p, i, &mixed);
     all += n, some += mixed, most = MAX(most, n);
     if (!i) first = n;
     last = n;
@@ -287,6 +294,20 @@ static void shares(struct mma_plan *p)
   double turns = (double)blocks / (double)p->job->gpu->cores;
   p->share = fmax((double)all / (double)looked, (double)most / fmax(1, turns)) / (double)p->iterations;
   p->partly = (double)some / (double)all, p->backwards = last > first;
+}
+
+double mma_hidden_walk(const struct mma_plan *p, int64_t items, int64_t blocks)
+{
+  const int64_t rounds = (items + blocks - 1) / blocks, each = MAX(1, blocks / (MOST_BLOCKS / rounds + 1));
+  int64_t longest = 0, mixed;
+  if (p->hidden.loads || p->late >= 0) return p->share; // in order of their iterations
+  for (int64_t b = 0; b < blocks; b += each) {
+    int64_t sum = 0;
+    for (int64_t r = 0, at; r < rounds; r++)
+      if ((at = r % 2 ? (r + 1) * blocks - 1 - b : r * blocks + b) < items) sum += iterations_of(p, p->backwards ? items - 1 - at : at, &mixed);
+    longest = MAX(longest, sum);
+  }
+  return fmax(p->share, (double)longest / (double)(rounds * p->iterations));
 }
 
 // Loaded bounds are unknown before the kernel runs: half of the elements, as with a causal mask.

@@ -172,7 +172,9 @@ static void side(struct mma_kernel *k, const struct mma_side *s)
 {
   int n = k->p->k.nvalues;
   struct mma_kernel q = *k;
-  q.p = s->plan, q.section = s->varying ? MMA_LOOP : MMA_PRE;
+  struct mma_plan plan = *s->plan;
+  plan.hides = k->p->hides, plan.hidden = k->p->hidden, plan.parts = k->p->parts; // the kernel's iterations
+  q.p = &plan, q.section = s->varying ? MMA_LOOP : MMA_PRE;
   q.reg = NEWS(k->mem, const char *, n), q.left = NEWS(k->mem, const char *, n), q.have = NEWS(k->mem, struct mma_shape, n);
   for (int i = 0; i < n; i++)
     if (k->p->k.v[i].kind == KERN_CONST) q.reg[i] = k->reg[i];

@@ -252,6 +252,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   w->walks = w->blocks < w->items;
   if (w->blocks > gpu_blocks(p->job->gpu, w->items)) return mma_refuse(p, "more blocks than workers");
   p->hides = p->may_hide;
+  if (wgmma_counts(w)) p->share = mma_hidden_walk(p, w->items, w->blocks);
   if (w->walks && !w->any_varying) return mma_refuse(p, "blocks do not walk over tiles without a loop");
   for (int i = 0; i < p->ntiles; i++)
     if (w->walks && !p->tile[i].varying && !wgmma_is_end(&p->tile[i])) {

@@ -49,6 +49,48 @@ static const struct {
      17, 0},
 };
 
+// Rows a0 of the block a4, columns a1 of the block a5, and a2 in iteration a3. Indices are v2 of rows, v3 of columns, and v4 and v5 of iterations, as
+// columns of the left operand and rows of the right one.
+static const char products[] = "kern {\n  letters a0=8 a1=8 a2=8\n  grid a4=4 a5=4\n  loops a3=4\n"
+                               "  v0 = load f16 t0[1024] + 0 + a0*32 + a2*1 + a3*8 + a4*256\n"
+                               "  v1 = load f16 t1[1024] + 0 + a1*1 + a2*32 + a3*256 + a5*8\n"
+                               "  v2 = load f32 i2[32] + 0 + a0*1 + a4*8\n  v3 = load f32 i3[32] + 0 + a1*1 + a5*8\n"
+                               "  v4 = load f32 i4[32] + 0 + a2*1 + a3*8\n%s"
+                               "  save v%d f16 t5[1024] + 0 + a0*32 + a1*1 + a4*256 + a5*8\n}\n";
+
+static const struct {
+  const char *values;
+  int saved, bounds;
+} masked[] = {
+    {"  v5 = less_equal v3 v2\n  v6 = product{a2}{} v0 v1\n  v7 = sum{a3} v6\n  v8 = mask v7 v5\n", 8, 1},
+    {"  v5 = less_equal v3 v2\n  v6 = product{a2}{} v0 v1\n  v7 = sum{a3} v6\n  v8 = mask v7 v5\n  v9 = add v8 v7\n", 9, 0}, // read elsewhere
+    {"  v5 = less_equal v3 v2\n  v6 = product{a2}{} v0 v1\n  v7 = sum{a3} v6\n  v8 = exp v7\n  v9 = mask v8 v5\n  v10 = add_scalar(1) v9\n", 10, 1},
+    {"  v5 = less_equal v4 v2\n  v6 = mask v0 v5\n  v7 = product{a2}{} v6 v1\n  v8 = sum{a3} v7\n", 8, 1},
+    {"  v5 = less_equal v4 v2\n  v6 = mask v0 v5\n  v7 = exp v6\n  v8 = product{a2}{} v7 v1\n  v9 = sum{a3} v8\n", 9, 0}, // exp(0) is 1
+    {"  v5 = less_equal v4 v2\n  v6 = mask v0 v5\n  v7 = product{a2}{} v6 v1\n  v8 = sum{a3} v7\n  v9 = less_equal v3 v4\n"
+     "  v10 = mask v1 v9\n  v11 = product{a2}{} v6 v10\n  v12 = sum{a3} v11\n",
+     12, 2},
+    {"  v5 = less_equal v4 v2\n  v6 = mask v0 v5\n  v7 = product{a2}{} v6 v1\n  v8 = sum{a3} v7\n  v9 = less_equal v3 v4\n"
+     "  v10 = mask v1 v9\n  v11 = product{a2}{} v0 v10\n  v12 = sum{a3} v11\n  v13 = add v8 v12\n",
+     13, 0}, // each mask is of one of two products
+};
+
+static void masks_of_results_and_operands(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(masked); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct kern k;
+    struct kern_hidden h;
+    const char *text = arena_printf(&mem, products, masked[i].values, masked[i].saved);
+    if (kern_parse(&mem, text, &k, &e) != OK) fail_msg("%s\n%s", e.text, text);
+    int bounds = kern_hides(&k, &h) ? h.nbounds : 0;
+    if (bounds != masked[i].bounds) fail_msg("%d inequalities, not %d, of\n%s", bounds, masked[i].bounds, text);
+    arena_close(&mem);
+  }
+}
+
 static void conditions(void **state)
 {
   (void)state;
@@ -67,6 +109,6 @@ static void conditions(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(conditions)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(conditions), cmocka_unit_test(masks_of_results_and_operands)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
