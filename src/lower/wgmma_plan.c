@@ -7,6 +7,7 @@
 // has when it starts: (65536 / threads) for each thread, rounded down to a multiple of 8.
 static const int computing[WG_MOST + 1] = {0, 255, 240, 160, 112}, bringing[WG_MOST + 1] = {0, 0, 24, 32, 24};
 enum { TWO_COMPUTING = 208, TWO_BRINGING = 40, TWO_ESTIMATED = 192 }; // of one computing warpgroup, so that a multiprocessor has room for two blocks
+enum { BESIDE_ACCUMULATORS = 26 };                                    // registers of a wgmma instruction, at most (ptxas 13.0)
 static const int most_estimated[WG_MOST + 1] = {0, 255, 224, 144, 100};
 
 int wgmma_readers(const struct wg_plan *w) { return w->alternate ? 1 : w->groups; }
@@ -217,13 +218,23 @@ static double seconds(const void *plan)
   return kernel_time(&c, w->p.job->gpu, NULL);
 }
 
-// If two blocks fit by their shared memory, but not by registers, one warpgroup computes: it takes registers of the one that copies tiles.
+// Registers of a thread that the widest instruction needs.
+static int64_t instruction_registers(const struct mma_plan *p)
+{
+  int64_t most = 0;
+  for (int i = 0; i < p->nproducts; i++) most = MAX(most, 4 * p->cols[p->product[i].out_cols].nt);
+  return most + BESIDE_ACCUMULATORS;
+}
+
+// If two blocks fit by their shared memory, but not by registers, one warpgroup computes: it takes registers of the one that copies tiles. The compiler
+// must be able to allocate each instruction within the registers that a block has at its start.
 static void share_registers(struct wg_plan *w)
 {
   const struct mma_plan *p = &w->p;
   const struct target *gpu = p->job->gpu;
   const bool one = w->groups == 1 && p->registers * p->threads > gpu->registers / 2 && p->registers <= TWO_ESTIMATED;
-  w->two = one && (gpu->can & CAN_SETMAXNREG) && 2 * (p->shared + 1024) <= gpu->shared_processor;
+  w->two = one && (gpu->can & CAN_SETMAXNREG) && 2 * (p->shared + 1024) <= gpu->shared_processor &&
+           2 * p->threads * instruction_registers(p) <= gpu->registers;
   if (w->two) w->computing = TWO_COMPUTING, w->bringing = TWO_BRINGING, w->divides = true;
 }
 
