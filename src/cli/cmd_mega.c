@@ -168,11 +168,13 @@ static int plan_for_cuda(struct cli *c, const struct megacuda_given *g, struct m
 {
   struct mega_sizes s = sizes_of(c);
   s.steps = g->steps;
-  for (int stages = 0;; s.stages = stages) {
+  for (;;) {
+    struct megacuda_fit fit;
     TRY(mega_load(&c->mem, c->args[1], &s, &l->m, &l->config, &c->err));
     TRY(mega_plan_make(&c->mem, l->m, &l->p, &c->err));
-    TRY(megacuda_stages(&c->mem, l->p, g, &stages, &c->err));
-    if (stages == l->m->stages) return OK;
+    TRY(megacuda_fit(&c->mem, l->p, g, &fit, &c->err));
+    if (fit.stages == l->m->stages && fit.input_bytes == l->m->input_bytes) return OK;
+    s.stages = fit.stages, s.input_bytes = fit.input_bytes;
   }
 }
 

@@ -181,6 +181,7 @@ struct mega_seat {
 struct mega_model {
   const char *name;
   int rows, workers, stages, stage_bytes, world;
+  int input_bytes;              // shared memory of a block for pieces of the inputs of products with many rows; 0: not chosen yet
   int64_t context;              // positions of each row that the cache holds before the first step
   const struct mega_seat *seat; // of a step that serves requests, by row; NULL: each row is at `context`, with its own pages
   const uint16_t *order;        // of such a step: work tile i of an ordered operator computes tile order[i]; NULL: tile i
@@ -208,6 +209,7 @@ struct mega_config {
 struct mega_sizes { // user settings besides the model. 0, or -1 for context: the value in the text, or else the default
   int rows, workers, stages, stage_bytes, steps, world;
   int parts;         // parts of the positions in attention, one work tile each; 0: chosen by the modelled time
+  int input_bytes;   // of struct mega_model
   int usual_workers; // default of a configuration instead of MEGA_WORKERS; 0: MEGA_WORKERS
   int64_t context;
   int pages; // of a cache that requests share; 0: each row has its own pages
@@ -310,6 +312,11 @@ struct mega_held {                                                              
   int64_t word_group; // elements after which a new word begins: all tiles begin and end at multiples of it
   enum mega_load load;
 };
+struct mega_feed { // how a block copies the input of a product with many rows. slots 0: a part of it together with each piece of the weights
+  int slots;       // most pieces of the input in shared memory
+  int pieces;      // pieces of the input
+  int group;       // most work tiles that are multiplied with each piece
+};
 struct mega_plan {
   const struct mega_model *m;
   int nnodes;
@@ -323,7 +330,8 @@ struct mega_plan {
   int nimplied, implied_cap;
   struct mega_implied *implied; // without duplicates
   struct mega_held held[MEGA_MOST_TENSORS];
-  bool whole_words; // the target never tears words of 16 bytes
+  struct mega_feed feed[MEGA_MOST_OPS]; // by operator; for the modelled time alone
+  bool whole_words;                     // the target never tears words of 16 bytes
   struct mega_world world;
 };
 // Stores the nodes of a step in sequential order, unless `to` is NULL. Returns their number.

@@ -330,6 +330,7 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
                            .workers = s.workers,
                            .stages = s.stages,
                            .stage_bytes = s.stage_bytes,
+                           .input_bytes = s.input_bytes,
                            .context = s.context,
                            .world = k.world};
   if (s.rows < 1 || s.rows > MEGA_MOST_ROWS) return err_set(e, ERR_OPTION, NOWHERE, "--rows is %d; 1 to %d are supported", s.rows, MEGA_MOST_ROWS);

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { ROUNDING = 256 };
-
 extern const char mega_prims_text[], mega_device_text[], mega_matrix_text[], mega_product_text[], mega_panel_text[], mega_cache_text[],
     mega_scores_text[], mega_attend_text[], mega_merge_text[], mega_experts_text[], mega_token_text[], mega_serve_text[], mega_pack_text[],
     mega_noise_text[], mega_kernel_text[], mega_machine_text[], mega_peer_text[], mega_world_text[], mega_plain_text[], mega_host_text[],
@@ -88,28 +86,6 @@ static void constants(const struct mega_plan *p, bool panels, int block, const s
   int64_t slots, pages = mega_pages_of(x, &slots);
   str_add(out, "constexpr int SHARED_PAGES = %lld; // of a cache that requests share\n", (long long)pages);
   str_add(out, "constexpr unsigned long long SEED = %lluull;\nconstexpr const char *MODEL = \"%s\";\n", (unsigned long long)g->seed, x->name);
-}
-
-// Bytes of shared memory of a block without its stages. Must agree with struct block_memory of mega_device.cuh.
-static int64_t beside_stages(const struct mega_plan *p, const struct megacuda_given *g, const struct megacuda_most *m)
-{
-  int64_t rows = p->m->rows, attend = 4 * (m->query * (1 + g->warps) + 2 * m->head + (4 + 2 * g->warps) * m->heads), x = 4 * m->x_rows * m->x;
-  int64_t tables = p->nnodes * MEGACUDA_NODE_ROW + m->waits * MEGACUDA_WAIT_ROW + m->publishes * MEGACUDA_PUBLISH_ROW;
-  int64_t barriers = m->panel ? 8 * (2 * MEGACUDA_PANEL_SLOTS + 1) : 0; // barriers of pieces of an input
-  return MAX(MAX(x, 4 * m->one), MAX(attend, m->panel)) + 8 * m->part + 4 * rows * m->merge + 4 * m->choices + 8 * rows * g->warps + 8 * g->warps +
-         tables + barriers + ROUNDING;
-}
-
-int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, int *stages, struct err *e)
-{
-  struct megacuda_most m;
-  TRY(megacuda_most_of(mem, p, g->warps * 32, &m, e));
-  int64_t left = MEGACUDA_SHARED - beside_stages(p, g, &m);
-  *stages = (int)MIN(p->m->stages, left / (m.stage_room + 2 * 8));
-  if (*stages >= 2) return OK;
-  err_set(e, ERR_MEGA, NOWHERE, "%s: only %lld bytes of shared memory are left for stages of %lld bytes", p->m->name, (long long)left,
-          (long long)m.stage_room);
-  return err_hint(e, "use fewer rows, or smaller stages in a text of the model: `pipeline N x BYTES`"), NO;
 }
 
 static const char head[] =

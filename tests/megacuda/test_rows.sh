@@ -44,6 +44,17 @@ if [ -n "${MICA_ALL:-}" ]; then
   quick=-O0 compile wrong -w
   expect 1 '^plain: ' "$work/wrong" --steps 1 --plain 1 --deadline "$deadline"
 fi
+# Three pieces of an input take the memory of two stages. That is faster by the model where the products are long.
+few() {
+  sed -E '/"num_hidden_layers"/s/[0-9]+/2/' "examples/mega/$1.json" >"$work/$1.json"
+  expect 0 "$3" emit "$work/$1.json" --rows 64 --context "$2" --out "$work"
+}
+under=("$MICA" mega)
+few llama_3_1_8b 1024 'pipeline of 7 stages'
+grep -q ' SLOTS = 3, ' "$work/llama_3_1_8b.cu" || complain "three pieces of an input"
+few llama_3_2_1b 128 'pipeline of 9 stages'
+grep -q ' SLOTS = 3, ' "$work/llama_3_2_1b.cu" && complain "three pieces of an input of a small model"
+under=()
 # The largest of logits that are tagged words, and of logits in panels.
 for rows in 8 ${MICA_ALL:+16}; do
   sed "s/rows = 8/rows = $rows/" tests/megacuda/picked.mega >"$work/picked$rows.mega"
