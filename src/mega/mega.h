@@ -248,6 +248,7 @@ bool mega_meet(int rank, const struct mega_box *a, const struct mega_box *b); //
 int64_t mega_volume(int rank, const struct mega_box *b);                      // number of elements
 // Whether the boxes of `r` cover `from`. If not, `left` gets an element that they miss.
 bool mega_covered(struct arena *mem, int rank, const struct mega_box *from, const struct mega_region *r, struct mega_box *left);
+enum { MEGA_PIECE_UNIT = 32 }; // widths of larger pieces of weights are multiples of it, as tensor cores need
 // Pieces of a stream's box: their number, the i-th piece, and its bytes. If data choose elements, a box is one choice: one element of that dimension.
 int64_t mega_pieces(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box);
 void mega_piece(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box, int64_t i, struct mega_box *out);

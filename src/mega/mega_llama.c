@@ -17,7 +17,8 @@ struct mega_making {
 enum { PAGE = 64 };          // positions of a page of the cache
 enum { COLUMNS = 8 };        // of a wide work tile of a product with few rows
 enum { MANY_COLUMNS = 32 };  // of a product with many rows
-enum { NARROW_ROWS = 32 };   // with more rows, narrow tiles are used only if a worker gets at most one
+enum { NARROW_ROWS = 32 };   // with more rows, narrow tiles are used only if a worker gets at most one, and tiles may be half wider
+enum { UNIT_OF_ROWS = 8 };   // of which the rows are a multiple where tiles are half wider
 enum { EMBED_COLUMNS = 16 }; // of which a tile of embed with many rows has a multiple
 enum { SETTINGS = 6 };       // numbers that control how a row's token is chosen
 enum { MOST_SAMPLED = 32 };  // most work tiles that sample from the head's logits
@@ -171,14 +172,20 @@ static bool many_rows(const struct mega_making *k)
   return k->s->rows > 1 && mega_types[k->c->type].bits == 16 && !mega_few_values(k->s->rows, k->s->rows * (int64_t)k->c->hidden);
 }
 
-// The number of work tiles of `times` products with these columns. A wide tile has `each` columns. A narrow tile has half as many, and is used if
-// that makes the largest share of a worker at least 5% smaller.
+// The number of columns in the largest share of a worker.
+static int64_t most_columns(const struct mega_making *k, int64_t tiles, int64_t each) { return (tiles + k->s->workers - 1) / k->s->workers * each; }
+
+// The number of work tiles of `times` products with these columns. A wide tile has `each` columns. A narrow tile has half as many, and a wider one half
+// as many again. They are used if that makes the largest share of a worker at least 5% smaller.
 static int64_t tiles_of_width(const struct mega_making *k, int64_t columns, int64_t times, int64_t each)
 {
-  int64_t wide = (columns + each - 1) / each * times, narrow = (columns + each / 2 - 1) / (each / 2) * times, n = k->s->workers;
-  int64_t most_wide = (wide + n - 1) / n * each, most_narrow = (narrow + n - 1) / n * (each / 2);
-  if (each > COLUMNS && k->s->rows > NARROW_ROWS && narrow > n) return wide; // a narrow tile needs as much of the input as a wide one
-  return most_narrow * 100 <= most_wide * 95 ? narrow : wide;
+  int64_t wide = (columns + each - 1) / each * times, narrow = (columns + each / 2 - 1) / (each / 2) * times, more = each + each / 2;
+  int64_t most = most_columns(k, wide, each) * 95;
+  if (each > COLUMNS && k->s->rows > NARROW_ROWS && narrow > k->s->workers) { // a narrow tile needs as much of the input as a wide one
+    bool fits = columns % more == 0 && k->s->rows % UNIT_OF_ROWS == 0;
+    return fits && most_columns(k, columns / more * times, more) * 100 <= most ? columns / more * times : wide;
+  }
+  return most_columns(k, narrow, each / 2) * 100 <= most ? narrow : wide;
 }
 static int64_t tiles_of(const struct mega_making *k, int64_t columns, int64_t times) { return tiles_of_width(k, columns, times, COLUMNS); }
 

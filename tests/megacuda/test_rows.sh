@@ -25,6 +25,7 @@ rounded() {
 }
 rounded 16 3
 [ -z "${MICA_ALL:-}" ] || { rounded 33 5; rounded 40 5; rounded 64 4; rounded 64 16; } # 40 and 64: wgmma
+[ -z "${MICA_ALL:-}" ] || grep -q ' COLUMNS = 48, WIDTH = 160,' "$work/even.cu" || complain "tiles of 48 columns"
 # Mistakes in products of many rows are found: planted WHAT SED MESSAGE.
 planted() {
   sed "$2" "$work/even.cu" >"$work/wrong.cu"
