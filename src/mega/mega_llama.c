@@ -107,11 +107,12 @@ static int add_others(struct mega_making *k)
   split(k, 2, 1, NULL);
   TENSOR("h", MEGA_ACTIVATION, "f32", rows, c->hidden);
   TENSOR("qkv", MEGA_ACTIVATION, "f32", rows, qkv_of(k));
+  bool merged = k->s->parts > 1 && k->s->merge != MEGA_MERGE_PRODUCT;
   if (k->s->parts > 1) {
-    TENSOR("attended", MEGA_ACTIVATION, "f32", rows, k->s->parts, (int64_t)k->heads * c->dim);
+    TENSOR(merged ? "partial" : "attended", MEGA_ACTIVATION, "f32", rows, k->s->parts, (int64_t)k->heads * c->dim);
     TENSOR("divisor", MEGA_ACTIVATION, "f32", rows, k->s->parts, k->heads, 2);
-  } else
-    TENSOR("attended", MEGA_ACTIVATION, "f32", rows, (int64_t)k->heads * c->dim);
+  }
+  if (k->s->parts == 1 || merged) TENSOR("attended", MEGA_ACTIVATION, "f32", rows, (int64_t)k->heads * c->dim);
   if (c->experts) {
     TENSOR("scores", MEGA_ACTIVATION, "f32", rows, c->experts);
     TENSOR("chosen", MEGA_ACTIVATION, "f32", rows, c->choices, 2);
@@ -204,20 +205,23 @@ static int64_t tiles_of_embed(const struct mega_making *k)
 }
 
 // Attention over the cache. If it has parts, nothing waits for cache writes of this step: the first part computes this position's key and value from
-// the projection, and a separate operator appends them.
+// the projection, and a separate operator appends them: before attention, or after the parts are merged, where the next product waits for them.
 static int attention(struct mega_making *k)
 {
   int L = k->c->layers;
-  bool parts = k->s->parts > 1, norm = k->c->qk_norm;
+  bool parts = k->s->parts > 1, norm = k->c->qk_norm, merged = parts && k->s->merge != MEGA_MERGE_PRODUCT;
   static const char *const kinds[2][2] = {{"rotary", "qknorm_rotary"}, {"served", "qknorm_served"}}; // [requests share the cache][norms of heads]
   const char *kind = kinds[k->s->pages > 0][norm], *layer = arena_printf(k->mem, "%s_attention%s", kind, parts ? "_part" : "");
   const char *append[] = {"qkv", norm ? "k_norm" : "cache", norm ? "cache" : NULL, NULL}, *attend[8] = {"qkv"};
   int n = 1;
   if (norm) attend[n++] = "q_norm", attend[n++] = "k_norm";
-  attend[n++] = "cache", attend[n++] = "attended";
+  attend[n++] = "cache", attend[n++] = merged ? "partial" : "attended";
   if (parts) attend[n++] = "divisor";
-  if (parts) TRY(add_operator(k, "append", arena_printf(k->mem, "%s_append", kind), L, 0, append));
-  return add_operator(k, "attend", layer, L, parts ? (int64_t)k->s->rows * k->kv * k->s->parts : 0, attend);
+  if (parts && !merged) TRY(add_operator(k, "append", arena_printf(k->mem, "%s_append", kind), L, 0, append));
+  TRY(add_operator(k, "attend", layer, L, parts ? (int64_t)k->s->rows * k->kv * k->s->parts : 0, attend));
+  if (!merged) return OK;
+  OPERATOR("merge", "merge_parts", L, 0, "partial", "divisor", "attended");
+  return add_operator(k, "append", arena_printf(k->mem, "%s_append", kind), L, 0, append);
 }
 
 // Products with a rank's rows of the weights. In a world, the ranks' partial sums are added before the residual.
@@ -225,7 +229,7 @@ static int attention_out(struct mega_making *k)
 {
   int L = k->c->layers;
   int64_t tiles = tiles_of_rows(k, k->c->hidden, 1);
-  bool parts = k->s->parts > 1;
+  bool parts = k->s->parts > 1 && k->s->merge == MEGA_MERGE_PRODUCT;
   if (k->world > 1 && parts)
     OPERATOR("o", "merge_linear", L, tiles, "attended", "divisor", "Wo", "o_parts");
   else if (k->world > 1)
@@ -358,10 +362,11 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
     return err_hint(e, "experts are only supported on one GPU"), USER;
   }
   TRY(divide(&k));
-  if (!s.parts) {
+  if (!s.parts || (s.parts > 1 && s.merge == MEGA_MERGE_ANY)) {
     struct mega_sizes usual = s;
     if (s.pages) usual.pages = 0, usual.context = usual_position(&s);
-    TRY(mega_parts_choose(c, &usual, &s.parts, e));
+    TRY(mega_parts_choose(c, &usual, e));
+    s.parts = usual.parts, s.merge = usual.merge;
   }
   TRY(add_weights(&k));
   TRY(add_others(&k));

@@ -17,7 +17,7 @@ enum fact {
 };
 static double ns_of(enum fact f) { return mega_facts[f].value; }
 
-enum { PRICED_STEPS = 3 };
+enum { PRICED_STEPS = 3, AT_ONCE = 4 }; // AT_ONCE: parts of attention that an operator loads at once
 enum price_kind { CONSUME, PRODUCE };
 
 struct price_entry { // an entry of the queue of simulated actions
@@ -93,6 +93,14 @@ static struct price_entry pop(struct price_heap *h)
 
 // ---- facts about operators, for all steps ----
 
+// The number of parts of attention that an operator merges; 0: it does something else, or it is a product.
+static int64_t merged_parts(const struct mega_model *m, const struct mega_op *op)
+{
+  bool heads = op->spec.attrs >> MEGA_ATTR_heads & 1, rotary = op->spec.attrs >> MEGA_ATTR_theta & 1, streams = false;
+  for (int a = 0; a < op->spec.naccess; a++) streams |= op->spec.access[a].stream;
+  return heads && !rotary && !streams ? m->tensor[op->arg[0]].dim[1] : 0;
+}
+
 static void pieces_of(struct price_run *x, int o)
 {
   const struct mega_model *m = x->p->m;
@@ -118,7 +126,10 @@ static void pieces_of(struct price_run *x, int o)
   }
   bool product = q->npieces && !state, merges = product && op->spec.attrs >> MEGA_ATTR_heads & 1;
   q->begin = ns_of(FACT_TASK) + (merges ? ns_of(FACT_MERGE) : 0);
-  q->piece = ns_of(state ? FACT_PAGE : FACT_PIECE), q->tile = product ? ns_of(FACT_TILE) : state ? ns_of(FACT_ATTEND) : 0;
+  int64_t accesses = (merged_parts(m, op) + AT_ONCE - 1) / AT_ONCE;
+  q->piece = ns_of(state ? FACT_PAGE : FACT_PIECE), q->tile = product ? ns_of(FACT_TILE)
+                                                              : state ? ns_of(FACT_ATTEND)
+                                                                      : MAX(accesses - 1, 0) * ns_of(FACT_ACCESS);
 }
 
 // The input with many rows is read from L2 in pieces, once for all tiles of a task. A task waits for the first piece.

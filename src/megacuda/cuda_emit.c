@@ -4,16 +4,16 @@
 #include <string.h>
 
 extern const char mega_prims_text[], mega_device_text[], mega_matrix_text[], mega_product_text[], mega_panel_text[], mega_cache_text[],
-    mega_scores_text[], mega_attend_text[], mega_merge_text[], mega_experts_text[], mega_token_text[], mega_serve_text[], mega_pack_text[],
-    mega_noise_text[], mega_kernel_text[], mega_machine_text[], mega_peer_text[], mega_world_text[], mega_plain_text[], mega_host_text[],
-    mega_time_text[], mega_graph_text[], mega_nccl_text[], mega_options_text[], mega_main_text[], mega_shim_text[];
+    mega_scores_text[], mega_attend_text[], mega_merge_text[], mega_heads_text[], mega_experts_text[], mega_token_text[], mega_serve_text[],
+    mega_pack_text[], mega_noise_text[], mega_kernel_text[], mega_machine_text[], mega_peer_text[], mega_world_text[], mega_plain_text[],
+    mega_host_text[], mega_time_text[], mega_graph_text[], mega_nccl_text[], mega_options_text[], mega_main_text[], mega_shim_text[];
 
 const char *megacuda_shim(void) { return mega_shim_text; }
 
 static bool has_body(const char *layer)
 {
-  const char *const texts[] = {mega_product_text, mega_attend_text, mega_merge_text, mega_experts_text,
-                               mega_token_text,   mega_serve_text,  mega_peer_text};
+  const char *const texts[] = {mega_product_text, mega_attend_text, mega_merge_text, mega_heads_text,
+                               mega_experts_text, mega_token_text,  mega_serve_text, mega_peer_text};
   char name[80];
   snprintf(name, sizeof name, "BODY u32 body_%.60s(", layer);
   for (size_t i = 0; i < COUNT(texts); i++)
@@ -136,9 +136,9 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   for (int o = 0; o < p->m->nops; o++) str_add(out, " OPERATOR(o_%s, %s)", p->m->op[o].name, p->m->op[o].layer->name);
   str_add(out, "\n\n");
   print_order(p, out);
-  const char *const texts[] = {mega_peer_text,   mega_matrix_text, mega_product_text, mega_panel_text, mega_cache_text,
-                               mega_scores_text, mega_attend_text, mega_merge_text,   mega_token_text, mega_experts_text,
-                               mega_serve_text,  mega_kernel_text, mega_pack_text};
+  const char *const texts[] = {mega_peer_text,    mega_matrix_text, mega_product_text, mega_panel_text, mega_cache_text,
+                               mega_scores_text,  mega_attend_text, mega_merge_text,   mega_heads_text, mega_token_text,
+                               mega_experts_text, mega_serve_text,  mega_kernel_text,  mega_pack_text};
   for (size_t i = 0; i < COUNT(texts); i++)
     if (panels || texts[i] != mega_panel_text) str_raw(out, texts[i], strlen(texts[i])), str_add(out, "\n");
   str_add(out,

@@ -677,7 +677,7 @@ int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, 
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];
     for (int a = 0; a < op->spec.naccess; a++) TRY(most_of_access(mem, p, op, a, threads, m, e));
-    if (!(op->spec.attrs >> MEGA_ATTR_theta & 1)) continue;
+    if (!(op->spec.attrs >> MEGA_ATTR_heads & 1)) continue;
     int64_t heads = (int64_t)(op->attr[MEGA_ATTR_heads] / op->attr[MEGA_ATTR_kv]);
     m->head = MAX(m->head, (int64_t)op->attr[MEGA_ATTR_dim]);
     m->heads = MAX(m->heads, heads), m->query = MAX(m->query, heads * (int64_t)op->attr[MEGA_ATTR_dim]);

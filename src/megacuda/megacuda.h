@@ -15,7 +15,7 @@
 //   mega_prims.cuh, mega_shim.h    machine primitives, and the same for a CPU, by fibers (fiber.h)
 //   mega_device.cuh                waits, words, regions
 //   mega_product.cuh, mega_matrix.cuh, mega_panel.cuh, mega_merge.cuh, mega_experts.cuh   bodies of products
-//   mega_attend.cuh, mega_cache.cuh, mega_scores.cuh   attention, rows of the cache, attention by tensor cores
+//   mega_attend.cuh, mega_cache.cuh, mega_scores.cuh   attention, rows of the cache, attention by tensor cores;  mega_heads.cuh  merges its parts
 //   mega_serve.cuh, mega_token.cuh   requests that share a cache, and sampling; tokens and other small bodies
 //   mega_kernel.cuh                the kernel;  mega_pack.cuh  weights in its order, functions for a library
 //   mega_peer.cuh                  slots of several ranks;  mega_world.cuh, mega_nccl.cuh  the host program of several, and its graphs with NCCL

@@ -16,6 +16,8 @@ long examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 9 --seed 4
 long examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 64 --seed 4
 same tests/megacuda/even.json 2 --workers 3 --context 70 --rows 8 --seed 4
 long tests/megacuda/even.json 2 --workers 3 --rows 8 --pages 17 --seed 4
+long tests/megacuda/even.json 2 --workers 3 --context 70 --rows 8 --attention-parts 2 --attention-merge operator --seed 4
+long tests/megacuda/even.json 2 --workers 3 --rows 8 --pages 17 --attention-parts 2 --attention-merge operator --seed 4
 # rounded ROWS WORKERS: of more rows the input is rounded, and logits differ a little; a planted mistake ends as hung
 rounded() {
   fibers tests/megacuda/even.json even --steps 2 --workers "$2" --context 3 --rows "$1" --seed 4
@@ -69,7 +71,7 @@ for rows in 8 ${MICA_ALL:+16}; do
 done
 # Attention in parts that a product with bf16 weights copies in panels, and a product with float32 weights reads element by element.
 under=("$MICA" mega)
-expect 0 'rows = 16' plan tests/megacuda/even.json --workers 3 --context 3 --rows 16 --attention-parts 2 --text
+expect 0 'rows = 16' plan tests/megacuda/even.json --workers 3 --context 3 --rows 16 --attention-parts 2 --attention-merge product --text
 awk '/^    after /{next} {sub(/ versions 1$/, "")} /^  Wo:/{$0 = $0 "\n  Wmore: f32[1, 512, 1024] weights"}
   /^  operator (attend|o)\[/{copy = 1} /^  operator gate_up/{printf "%s", more} {print}
   copy{sub(/operator attend/, "operator again"); sub(/operator o/, "operator more"); sub(/Wo,/, "Wmore,"); sub(/tiles 32/, "tiles 64"); more = more $0 "\n"}
