@@ -46,7 +46,7 @@ struct cli {
   int nset;
   const char **set;
   const char *dtype, *entry, *target, *off, *engine, *out, *json, *html, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against,
-      *knobs, *dump, *accept, *reference, *f32_products, *dump_dir, *stop_after, *keep_dropped, *candidate;
+      *knobs, *dump, *accept, *reference, *f32_products, *attention_merge, *dump_dir, *stop_after, *keep_dropped, *candidate;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, tune, time, top, rows, world, workers, shared, steps,
       deadline, attention_parts, pages, prepare;
   uint64_t seed, context;

@@ -16,6 +16,19 @@ struct mega_loaded {
   struct mega_plan *p;
 };
 
+// MEGA_MERGE_ANY: no merge has this name.
+static enum mega_merge merge_of(const char *name)
+{
+  static const char *const names[] = {
+#define X(id, name) name,
+      MEGA_MERGES(X)
+#undef X
+  };
+  for (int i = MEGA_MERGE_ANY + 1; i < (int)COUNT(names); i++)
+    if (!strcmp(names[i], name)) return (enum mega_merge)i;
+  return MEGA_MERGE_ANY;
+}
+
 static struct mega_sizes sizes_of(const struct cli *c)
 {
   return (struct mega_sizes){.rows = c->rows,
@@ -23,11 +36,14 @@ static struct mega_sizes sizes_of(const struct cli *c)
                              .workers = c->workers,
                              .pages = c->pages,
                              .parts = c->attention_parts,
+                             .merge = c->attention_merge ? merge_of(c->attention_merge) : MEGA_MERGE_ANY,
                              .context = c->given[OPT_CONTEXT] ? (int64_t)c->context : -1};
 }
 
 static int check_sizes(struct cli *c)
 {
+  if (c->attention_merge && merge_of(c->attention_merge) == MEGA_MERGE_ANY)
+    return err_set(&c->err, ERR_OPTION, NOWHERE, "--attention-merge takes operator or product, not %.60s", c->attention_merge);
   if (c->context <= MOST_CONTEXT) return OK;
   return err_set(&c->err, ERR_OPTION, NOWHERE, "--context takes an integer from 0 to %d, not %llu", MOST_CONTEXT, (unsigned long long)c->context);
 }
@@ -168,11 +184,13 @@ static int plan_for_cuda(struct cli *c, const struct megacuda_given *g, struct m
 {
   struct mega_sizes s = sizes_of(c);
   s.steps = g->steps;
-  for (int stages = 0;; s.stages = stages) {
+  for (;;) {
+    struct megacuda_fit fit;
     TRY(mega_load(&c->mem, c->args[1], &s, &l->m, &l->config, &c->err));
     TRY(mega_plan_make(&c->mem, l->m, &l->p, &c->err));
-    TRY(megacuda_stages(&c->mem, l->p, g, &stages, &c->err));
-    if (stages == l->m->stages) return OK;
+    TRY(megacuda_fit(&c->mem, l->p, g, &fit, &c->err));
+    if (fit.stages == l->m->stages && fit.input_bytes == l->m->input_bytes) return OK;
+    s.stages = fit.stages, s.input_bytes = fit.input_bytes;
   }
 }
 

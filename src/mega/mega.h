@@ -181,6 +181,7 @@ struct mega_seat {
 struct mega_model {
   const char *name;
   int rows, workers, stages, stage_bytes, world;
+  int input_bytes;              // shared memory of a block for pieces of the inputs of products with many rows; 0: not chosen yet
   int64_t context;              // positions of each row that the cache holds before the first step
   const struct mega_seat *seat; // of a step that serves requests, by row; NULL: each row is at `context`, with its own pages
   const uint16_t *order;        // of such a step: work tile i of an ordered operator computes tile order[i]; NULL: tile i
@@ -205,9 +206,18 @@ struct mega_config {
   bool tied, qk_norm;
   int type; // of weights and cache
 };
+// The task that merges the parts of attention: chosen by the modelled time; an operator of its own; the next product when it loads its input.
+#define MEGA_MERGES(X) X(ANY, "any") X(OPERATOR, "operator") X(PRODUCT, "product")
+enum mega_merge {
+#define X(id, name) MEGA_MERGE_##id,
+  MEGA_MERGES(X)
+#undef X
+};
 struct mega_sizes { // user settings besides the model. 0, or -1 for context: the value in the text, or else the default
   int rows, workers, stages, stage_bytes, steps, world;
-  int parts;         // parts of the positions in attention, one work tile each; 0: chosen by the modelled time
+  int parts; // parts of the positions in attention, one work tile each; 0: chosen by the modelled time
+  enum mega_merge merge;
+  int input_bytes;   // of struct mega_model
   int usual_workers; // default of a configuration instead of MEGA_WORKERS; 0: MEGA_WORKERS
   int64_t context;
   int pages; // of a cache that requests share; 0: each row has its own pages
@@ -246,6 +256,7 @@ bool mega_meet(int rank, const struct mega_box *a, const struct mega_box *b); //
 int64_t mega_volume(int rank, const struct mega_box *b);                      // number of elements
 // Whether the boxes of `r` cover `from`. If not, `left` gets an element that they miss.
 bool mega_covered(struct arena *mem, int rank, const struct mega_box *from, const struct mega_region *r, struct mega_box *left);
+enum { MEGA_PIECE_UNIT = 32 }; // widths of larger pieces of weights are multiples of it, as tensor cores need
 // Pieces of a stream's box: their number, the i-th piece, and its bytes. If data choose elements, a box is one choice: one element of that dimension.
 int64_t mega_pieces(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box);
 void mega_piece(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box, int64_t i, struct mega_box *out);
@@ -310,6 +321,11 @@ struct mega_held {                                                              
   int64_t word_group; // elements after which a new word begins: all tiles begin and end at multiples of it
   enum mega_load load;
 };
+struct mega_feed { // how a block copies the input of a product with many rows. slots 0: a part of it together with each piece of the weights
+  int slots;       // most pieces of the input in shared memory
+  int pieces;      // pieces of the input
+  int group;       // most work tiles that are multiplied with each piece
+};
 struct mega_plan {
   const struct mega_model *m;
   int nnodes;
@@ -323,7 +339,8 @@ struct mega_plan {
   int nimplied, implied_cap;
   struct mega_implied *implied; // without duplicates
   struct mega_held held[MEGA_MOST_TENSORS];
-  bool whole_words; // the target never tears words of 16 bytes
+  struct mega_feed feed[MEGA_MOST_OPS]; // by operator; for the modelled time alone
+  bool whole_words;                     // the target never tears words of 16 bytes
   struct mega_world world;
 };
 // Stores the nodes of a step in sequential order, unless `to` is NULL. Returns their number.
@@ -360,8 +377,10 @@ enum { MEGA_COPY_GB = 4280 }; // rate of a copy on an H200, GB/s: the bound of d
 
 // ---- mega_event.c, mega_version.c ----
 // An activation is tagged, in words of MEGA_WORD bytes, if a step has at most MEGA_TAGGED_ROWS rows and the activation at most MEGA_TAGGED_VALUES
-// values. The activation of a step of one row may have MEGA_TAGGED_ROW values. With more rows, an event of MEGA_FLAG_TASKS or more tasks is a flag.
-enum { MEGA_TAGGED_ROWS = 8, MEGA_TAGGED_VALUES = 4096, MEGA_TAGGED_ROW = 16384, MEGA_WORD = 16, MEGA_FLAG_TASKS = 256 };
+// values. The activation of a step of one row may have MEGA_TAGGED_ROW values. A larger activation of so few rows is tagged too if each reading tile
+// reads at most MEGA_TAGGED_VALUES values, which at most MEGA_TAGGED_TILES tiles wrote. With more rows, an event of MEGA_FLAG_TASKS or more tasks is
+// a flag.
+enum { MEGA_TAGGED_ROWS = 8, MEGA_TAGGED_VALUES = 4096, MEGA_TAGGED_ROW = 16384, MEGA_TAGGED_TILES = 16, MEGA_WORD = 16, MEGA_FLAG_TASKS = 256 };
 // Whether the access is the input of a product with several rows: [rows, k] or [rows, parts, k], whole, and the operator also streams weights.
 bool mega_input_of_rows(const struct mega_model *m, const struct mega_op *op, int access);
 bool mega_few_values(int rows, int64_t values); // whether such an activation of fp32 values is tagged
@@ -411,8 +430,8 @@ struct mega_price {  // ns
   double *end;       // by node: the end of its last task, from the end of the previous step
 };
 void mega_price(struct arena *mem, const struct mega_plan *p, struct mega_price *out); // simulates a step
-// Sets *parts to the number of parts of attention with the least modelled time. Only a few of the layers are simulated.
-int mega_parts_choose(const struct mega_config *c, const struct mega_sizes *s, int *parts, struct err *e);
+// Sets parts and merge of *s, where they are open, to those with the least modelled time. Only a few of the layers are simulated.
+int mega_parts_choose(const struct mega_config *c, struct mega_sizes *s, struct err *e);
 
 #include "mega/mega_proof.h"
 

@@ -159,3 +159,10 @@ void mega_attention_merge(float *x, const float *m, int64_t parts, int64_t heads
     }
   }
 }
+
+void mega_body_merge_parts(struct mega_task *t)
+{
+  int64_t parts = mega_extent(&t->box[0], 1), width = mega_extent(&t->box[0], 2), heads = mega_extent(&t->box[1], 2);
+  mega_attention_merge(t->data[0], t->data[1], parts, heads, width / heads);
+  for (int64_t i = 0; i < width; i++) t->data[2][i] = t->data[0][i];
+}

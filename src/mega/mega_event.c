@@ -64,9 +64,10 @@ static void regions_of_writer(struct mega_deriving *d)
 static int producers_of(struct mega_deriving *d, const struct mega_box *b)
 {
   int rank = d->p->m->tensor[d->tensor].rank, tiles = mega_op_of(d->p, d->producer)->tiles, cap = 0;
+  bool ordered = mega_ordered(d->p->m, mega_op_of(d->p, d->producer)); // then any of its tiles may write the box
   struct mega_event ev = {.node = d->producer, .tensor = d->tensor};
   for (int t = 0; t < tiles; t++) {
-    bool meets = false;
+    bool meets = ordered;
     for (int i = 0; i < d->wrote[t].n && !meets; i++) meets = mega_meet(rank, &d->wrote[t].box[i], b);
     if (!meets) continue;
     if (ev.nspans && ev.span[ev.nspans - 1].hi == t)

@@ -17,7 +17,8 @@ struct mega_making {
 enum { PAGE = 64 };          // positions of a page of the cache
 enum { COLUMNS = 8 };        // of a wide work tile of a product with few rows
 enum { MANY_COLUMNS = 32 };  // of a product with many rows
-enum { NARROW_ROWS = 32 };   // with more rows, narrow tiles are used only if a worker gets at most one
+enum { NARROW_ROWS = 32 };   // with more rows, narrow tiles are used only if a worker gets at most one, and tiles may be half wider
+enum { UNIT_OF_ROWS = 8 };   // of which the rows are a multiple where tiles are half wider
 enum { EMBED_COLUMNS = 16 }; // of which a tile of embed with many rows has a multiple
 enum { SETTINGS = 6 };       // numbers that control how a row's token is chosen
 enum { MOST_SAMPLED = 32 };  // most work tiles that sample from the head's logits
@@ -106,11 +107,12 @@ static int add_others(struct mega_making *k)
   split(k, 2, 1, NULL);
   TENSOR("h", MEGA_ACTIVATION, "f32", rows, c->hidden);
   TENSOR("qkv", MEGA_ACTIVATION, "f32", rows, qkv_of(k));
+  bool merged = k->s->parts > 1 && k->s->merge != MEGA_MERGE_PRODUCT;
   if (k->s->parts > 1) {
-    TENSOR("attended", MEGA_ACTIVATION, "f32", rows, k->s->parts, (int64_t)k->heads * c->dim);
+    TENSOR(merged ? "partial" : "attended", MEGA_ACTIVATION, "f32", rows, k->s->parts, (int64_t)k->heads * c->dim);
     TENSOR("divisor", MEGA_ACTIVATION, "f32", rows, k->s->parts, k->heads, 2);
-  } else
-    TENSOR("attended", MEGA_ACTIVATION, "f32", rows, (int64_t)k->heads * c->dim);
+  }
+  if (k->s->parts == 1 || merged) TENSOR("attended", MEGA_ACTIVATION, "f32", rows, (int64_t)k->heads * c->dim);
   if (c->experts) {
     TENSOR("scores", MEGA_ACTIVATION, "f32", rows, c->experts);
     TENSOR("chosen", MEGA_ACTIVATION, "f32", rows, c->choices, 2);
@@ -171,14 +173,20 @@ static bool many_rows(const struct mega_making *k)
   return k->s->rows > 1 && mega_types[k->c->type].bits == 16 && !mega_few_values(k->s->rows, k->s->rows * (int64_t)k->c->hidden);
 }
 
-// The number of work tiles of `times` products with these columns. A wide tile has `each` columns. A narrow tile has half as many, and is used if
-// that makes the largest share of a worker at least 5% smaller.
+// The number of columns in the largest share of a worker.
+static int64_t most_columns(const struct mega_making *k, int64_t tiles, int64_t each) { return (tiles + k->s->workers - 1) / k->s->workers * each; }
+
+// The number of work tiles of `times` products with these columns. A wide tile has `each` columns. A narrow tile has half as many, and a wider one half
+// as many again. They are used if that makes the largest share of a worker at least 5% smaller.
 static int64_t tiles_of_width(const struct mega_making *k, int64_t columns, int64_t times, int64_t each)
 {
-  int64_t wide = (columns + each - 1) / each * times, narrow = (columns + each / 2 - 1) / (each / 2) * times, n = k->s->workers;
-  int64_t most_wide = (wide + n - 1) / n * each, most_narrow = (narrow + n - 1) / n * (each / 2);
-  if (each > COLUMNS && k->s->rows > NARROW_ROWS && narrow > n) return wide; // a narrow tile needs as much of the input as a wide one
-  return most_narrow * 100 <= most_wide * 95 ? narrow : wide;
+  int64_t wide = (columns + each - 1) / each * times, narrow = (columns + each / 2 - 1) / (each / 2) * times, more = each + each / 2;
+  int64_t most = most_columns(k, wide, each) * 95;
+  if (each > COLUMNS && k->s->rows > NARROW_ROWS && narrow > k->s->workers) { // a narrow tile needs as much of the input as a wide one
+    bool fits = columns % more == 0 && k->s->rows % UNIT_OF_ROWS == 0;
+    return fits && most_columns(k, columns / more * times, more) * 100 <= most ? columns / more * times : wide;
+  }
+  return most_columns(k, narrow, each / 2) * 100 <= most ? narrow : wide;
 }
 static int64_t tiles_of(const struct mega_making *k, int64_t columns, int64_t times) { return tiles_of_width(k, columns, times, COLUMNS); }
 
@@ -197,20 +205,23 @@ static int64_t tiles_of_embed(const struct mega_making *k)
 }
 
 // Attention over the cache. If it has parts, nothing waits for cache writes of this step: the first part computes this position's key and value from
-// the projection, and a separate operator appends them.
+// the projection, and a separate operator appends them: before attention, or after the parts are merged, where the next product waits for them.
 static int attention(struct mega_making *k)
 {
   int L = k->c->layers;
-  bool parts = k->s->parts > 1, norm = k->c->qk_norm;
+  bool parts = k->s->parts > 1, norm = k->c->qk_norm, merged = parts && k->s->merge != MEGA_MERGE_PRODUCT;
   static const char *const kinds[2][2] = {{"rotary", "qknorm_rotary"}, {"served", "qknorm_served"}}; // [requests share the cache][norms of heads]
   const char *kind = kinds[k->s->pages > 0][norm], *layer = arena_printf(k->mem, "%s_attention%s", kind, parts ? "_part" : "");
   const char *append[] = {"qkv", norm ? "k_norm" : "cache", norm ? "cache" : NULL, NULL}, *attend[8] = {"qkv"};
   int n = 1;
   if (norm) attend[n++] = "q_norm", attend[n++] = "k_norm";
-  attend[n++] = "cache", attend[n++] = "attended";
+  attend[n++] = "cache", attend[n++] = merged ? "partial" : "attended";
   if (parts) attend[n++] = "divisor";
-  if (parts) TRY(add_operator(k, "append", arena_printf(k->mem, "%s_append", kind), L, 0, append));
-  return add_operator(k, "attend", layer, L, parts ? (int64_t)k->s->rows * k->kv * k->s->parts : 0, attend);
+  if (parts && !merged) TRY(add_operator(k, "append", arena_printf(k->mem, "%s_append", kind), L, 0, append));
+  TRY(add_operator(k, "attend", layer, L, parts ? (int64_t)k->s->rows * k->kv * k->s->parts : 0, attend));
+  if (!merged) return OK;
+  OPERATOR("merge", "merge_parts", L, 0, "partial", "divisor", "attended");
+  return add_operator(k, "append", arena_printf(k->mem, "%s_append", kind), L, 0, append);
 }
 
 // Products with a rank's rows of the weights. In a world, the ranks' partial sums are added before the residual.
@@ -218,7 +229,7 @@ static int attention_out(struct mega_making *k)
 {
   int L = k->c->layers;
   int64_t tiles = tiles_of_rows(k, k->c->hidden, 1);
-  bool parts = k->s->parts > 1;
+  bool parts = k->s->parts > 1 && k->s->merge == MEGA_MERGE_PRODUCT;
   if (k->world > 1 && parts)
     OPERATOR("o", "merge_linear", L, tiles, "attended", "divisor", "Wo", "o_parts");
   else if (k->world > 1)
@@ -330,6 +341,7 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
                            .workers = s.workers,
                            .stages = s.stages,
                            .stage_bytes = s.stage_bytes,
+                           .input_bytes = s.input_bytes,
                            .context = s.context,
                            .world = k.world};
   if (s.rows < 1 || s.rows > MEGA_MOST_ROWS) return err_set(e, ERR_OPTION, NOWHERE, "--rows is %d; 1 to %d are supported", s.rows, MEGA_MOST_ROWS);
@@ -350,10 +362,11 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
     return err_hint(e, "experts are only supported on one GPU"), USER;
   }
   TRY(divide(&k));
-  if (!s.parts) {
+  if (!s.parts || (s.parts > 1 && s.merge == MEGA_MERGE_ANY)) {
     struct mega_sizes usual = s;
     if (s.pages) usual.pages = 0, usual.context = usual_position(&s);
-    TRY(mega_parts_choose(c, &usual, &s.parts, e));
+    TRY(mega_parts_choose(c, &usual, e));
+    s.parts = usual.parts, s.merge = usual.merge;
   }
   TRY(add_weights(&k));
   TRY(add_others(&k));

@@ -309,6 +309,7 @@ int mega_parse(struct arena *mem, const char *text, size_t n, const char *file, 
     return err_hint(e, "a text has the extents of one rank; --world can only split a configuration"), USER;
   }
   if (s->stages) x.m->stages = s->stages;
+  x.m->input_bytes = s->input_bytes;
   *out = x.m;
   return mega_model_check(x.m, e);
 }

@@ -108,11 +108,47 @@ static enum mega_load load_of(const struct mega_plan *p, int tensor)
   return MEGA_LOAD_PLAIN;
 }
 
+// The number of work tiles that write to a box of the tensor.
+static int writers_of(struct arena *mem, const struct mega_model *m, int tensor, const struct mega_box *b)
+{
+  struct mega_region r = {0};
+  int n = 0;
+  for (int o = 0; o < m->nops; o++)
+    for (int a = 0; a < m->op[o].spec.naccess; a++) {
+      if (!m->op[o].spec.access[a].out || m->op[o].arg[m->op[o].spec.access[a].arg] != tensor) continue;
+      for (int t = 0; t < m->op[o].tiles; t++) {
+        r.n = 0;
+        mega_region(mem, m, &m->op[o], a, 0, t, 0, &r);
+        n += mega_meet(m->tensor[tensor].rank, &r.box[0], b);
+      }
+    }
+  return n;
+}
+
+// Whether each work tile that reads the tensor reads few values, which few tiles wrote.
+static bool read_in_boxes(struct arena *mem, const struct mega_model *m, int tensor)
+{
+  struct mega_region r = {0};
+  bool any = false;
+  for (int o = 0; o < m->nops; o++)
+    for (int a = 0; a < m->op[o].spec.naccess; a++) {
+      if (m->op[o].spec.access[a].out || m->op[o].arg[m->op[o].spec.access[a].arg] != tensor) continue;
+      for (int t = 0; t < m->op[o].tiles; t++) {
+        r.n = 0, any = true;
+        mega_region(mem, m, &m->op[o], a, 0, t, 0, &r);
+        if (mega_volume(m->tensor[tensor].rank, &r.box[0]) > MEGA_TAGGED_VALUES) return false;
+        if (writers_of(mem, m, tensor, &r.box[0]) > MEGA_TAGGED_TILES) return false;
+      }
+    }
+  return any;
+}
+
 static void set_storage(struct arena *mem, struct mega_plan *p, int tensor)
 {
   const struct mega_tensor *t = &p->m->tensor[tensor];
   struct mega_held *h = &p->held[tensor];
   bool few = mega_bytes(t->type) == 4 && mega_few_values(p->m->rows, mega_elements(t));
+  if (!few && t->kind == MEGA_ACTIVATION && mega_bytes(t->type) == 4 && p->m->rows <= MEGA_TAGGED_ROWS) few = read_in_boxes(mem, p->m, tensor);
   h->tagged = t->kind == MEGA_ACTIVATION && (few || mega_slots(p->m, t) > 1);
   h->word_bytes = h->tagged ? MEGA_WORD : 0;
   h->word_group = h->nwrites ? group_of(mem, p, tensor) : t->dim[t->rank - 1];

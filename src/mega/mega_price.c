@@ -3,6 +3,7 @@
 // result, because the first ones begin with empty pipelines.
 #include "mega/mega.h"
 
+#include <math.h>
 #include <string.h>
 
 const struct mega_fact mega_facts[] = {
@@ -16,7 +17,7 @@ enum fact {
 };
 static double ns_of(enum fact f) { return mega_facts[f].value; }
 
-enum { PRICED_STEPS = 3 };
+enum { PRICED_STEPS = 3, AT_ONCE = 4 }; // AT_ONCE: parts of attention that an operator loads at once
 enum price_kind { CONSUME, PRODUCE };
 
 struct price_entry { // an entry of the queue of simulated actions
@@ -32,7 +33,7 @@ struct price_op {           // of an operator
   int *first, npieces, cap; // first piece of a tile; tiles + 1 of them
   int *bytes;
   double begin, piece, tile; // ns of a task, of 16 KB, of a tile
-  double fed;                // bytes of the input with many rows that are read from L2 with a piece
+  double fed;                // bytes of the input with many rows that are read from L2 with a piece of the weights, or with a piece of the input
 };
 struct price_event { // of one step
   int left;          // tasks that have not published it
@@ -45,6 +46,8 @@ struct price_worker {
   struct price_place now, fill; // of the consumers, where piece -1 is between tasks; of the pipeline
   int64_t made, taken;
   double *arrival;  // by stage
+  int used, asked;  // of the task: pieces of weights that were consumed; pieces of the input that were requested
+  double *input;    // by slot: arrival of a piece of the input
   bool parked;      // the consumers wait for a piece that was not requested yet
   int waits, fills; // events of a step that the consumers and the pipeline wait for, or -1
 };
@@ -57,8 +60,9 @@ struct price_run {
   int *first_wait;           // by node
   int *first_event, *events; // by node: the events that it publishes
   struct price_worker *w;
-  double memory, l2, busy; // times at which they become free; total time of memory transfers
-  double *end;             // [step]: end of its last task
+  double memory, l2, inputs; // times at which they become free
+  double busy;               // total time of memory transfers
+  double *end;               // [step]: end of its last task
   struct mega_price *out;
 };
 
@@ -89,6 +93,14 @@ static struct price_entry pop(struct price_heap *h)
 
 // ---- facts about operators, for all steps ----
 
+// The number of parts of attention that an operator merges; 0: it does something else, or it is a product.
+static int64_t merged_parts(const struct mega_model *m, const struct mega_op *op)
+{
+  bool heads = op->spec.attrs >> MEGA_ATTR_heads & 1, rotary = op->spec.attrs >> MEGA_ATTR_theta & 1, streams = false;
+  for (int a = 0; a < op->spec.naccess; a++) streams |= op->spec.access[a].stream;
+  return heads && !rotary && !streams ? m->tensor[op->arg[0]].dim[1] : 0;
+}
+
 static void pieces_of(struct price_run *x, int o)
 {
   const struct mega_model *m = x->p->m;
@@ -114,7 +126,10 @@ static void pieces_of(struct price_run *x, int o)
   }
   bool product = q->npieces && !state, merges = product && op->spec.attrs >> MEGA_ATTR_heads & 1;
   q->begin = ns_of(FACT_TASK) + (merges ? ns_of(FACT_MERGE) : 0);
-  q->piece = ns_of(state ? FACT_PAGE : FACT_PIECE), q->tile = product ? ns_of(FACT_TILE) : state ? ns_of(FACT_ATTEND) : 0;
+  int64_t accesses = (merged_parts(m, op) + AT_ONCE - 1) / AT_ONCE;
+  q->piece = ns_of(state ? FACT_PAGE : FACT_PIECE), q->tile = product ? ns_of(FACT_TILE)
+                                                              : state ? ns_of(FACT_ATTEND)
+                                                                      : MAX(accesses - 1, 0) * ns_of(FACT_ACCESS);
 }
 
 // The input with many rows is read from L2 in pieces, once for all tiles of a task. A task waits for the first piece.
@@ -130,7 +145,12 @@ static void inputs_of(struct price_run *x, int o)
     struct mega_region r = {0};
     mega_region(x->mem, m, op, a, 0, 0, 1, &r);
     double values = (double)mega_volume(op->spec.access[a].rank, &r.box[0]);
-    q->fed = values * mega_bytes(mega_type_find("bf16")) / pieces;
+    const struct mega_feed *f = &x->p->feed[o];
+    q->fed = values * mega_bytes(mega_type_find("bf16")) / (f->slots ? f->pieces : pieces);
+    if (f->slots) {
+      q->piece = ns_of(FACT_ROWS);
+      continue;
+    }
     q->begin += ns_of(FACT_ARRIVAL) + (op->spec.attrs >> MEGA_ATTR_heads & 1 ? values / 1000 * ns_of(FACT_MERGES) : 0);
   }
 }
@@ -237,6 +257,42 @@ static bool weights_known(struct price_run *x, int worker, double *at)
   return *at = ready, true;
 }
 
+// ---- pieces of an input ----
+
+// The number of pieces of the input that `used` pieces of a task's weights are multiplied with, from the first on. Tiles of a group use the same ones.
+static double inputs_of_weights(const struct price_run *x, int worker, int used)
+{
+  const struct price_worker *w = &x->w[worker];
+  const struct mega_feed *f = &x->p->feed[x->p->node[w->now.node].op];
+  const struct price_op *q = &x->op[x->p->node[w->now.node].op];
+  struct mega_span share = mega_share(x->p, w->now.node, worker);
+  int each = q->first[share.lo + 1] - q->first[share.lo], group = MIN(f->group, share.hi - share.lo);
+  return (double)used * f->pieces / (each * group);
+}
+
+// Requests as many pieces of the input as there are slots, counted from the pieces that are consumed.
+static void request_inputs(struct price_run *x, int worker, double at)
+{
+  struct price_worker *w = &x->w[worker];
+  const struct price_op *q = &x->op[x->p->node[w->now.node].op];
+  const struct mega_feed *f = &x->p->feed[x->p->node[w->now.node].op];
+  struct mega_span share = mega_share(x->p, w->now.node, worker);
+  if (!f->slots) return;
+  int groups = (share.hi - share.lo + f->group - 1) / f->group, consumed = (int)inputs_of_weights(x, worker, w->used);
+  for (; w->asked < groups * f->pieces && w->asked < consumed + f->slots; w->asked++) {
+    x->inputs = MAX(x->inputs, at) + q->fed / ns_of(FACT_INPUT);
+    w->input[w->asked % f->slots] = x->inputs + ns_of(FACT_ARRIVAL);
+  }
+}
+
+// The time at which the pieces of the input are there that the next piece of weights needs.
+static double input_there(const struct price_run *x, int worker)
+{
+  const struct price_worker *w = &x->w[worker];
+  const struct mega_feed *f = &x->p->feed[x->p->node[w->now.node].op];
+  return f->slots ? w->input[(int)ceil(inputs_of_weights(x, worker, w->used + 1) - 1) % f->slots] : 0;
+}
+
 static void produce_priced(struct price_run *x, int worker, double at)
 {
   const struct mega_plan *p = x->p;
@@ -247,7 +303,8 @@ static void produce_priced(struct price_run *x, int worker, double at)
   if (asked > at) return push(x, asked, worker, PRODUCE);
   double took = bytes / ns_of(FACT_RATE);
   x->memory = MAX(x->memory, at) + took, x->busy += took;
-  x->l2 = MAX(x->l2, at) + (bytes + x->op[p->node[w->fill.node].op].fed) / ns_of(FACT_L2);
+  bool apart = p->feed[p->node[w->fill.node].op].slots > 0; // the input is copied by itself
+  x->l2 = MAX(x->l2, at) + (bytes + (apart ? 0 : x->op[p->node[w->fill.node].op].fed)) / ns_of(FACT_L2);
   w->arrival[w->made % stages] = MAX(x->l2, x->memory) + ns_of(FACT_ARRIVAL);
   w->made++, w->fill.piece++;
   if (w->parked) w->parked = false, push(x, at, worker, CONSUME);
@@ -271,7 +328,8 @@ static void consume_priced(struct price_run *x, int worker, double at)
   const struct price_op *q = &x->op[x->p->node[now->node].op];
   if (now->piece < 0) { // the task begins
     if (!ready_at(x, worker, &at)) return;
-    now->piece = 0;
+    now->piece = w->used = w->asked = 0;
+    request_inputs(x, worker, at);
     push(x, at + q->begin, worker, CONSUME);
     return;
   }
@@ -280,10 +338,11 @@ static void consume_priced(struct price_run *x, int worker, double at)
       w->parked = true;
       return;
     }
-    double there = w->arrival[w->taken % x->p->m->stages];
+    double there = MAX(w->arrival[w->taken % x->p->m->stages], input_there(x, worker));
     if (there > at) return push(x, there, worker, CONSUME);
     at += q->piece * q->bytes[q->first[now->tile] + now->piece] / MEGA_STAGE;
-    w->taken++, now->piece++;
+    w->taken++, now->piece++, w->used++;
+    request_inputs(x, worker, at);
     push(x, at, worker, PRODUCE), push(x, at, worker, CONSUME);
     return;
   }
@@ -299,9 +358,11 @@ void mega_price(struct arena *mem, const struct mega_plan *p, struct mega_price 
   x.op = NEWS(mem, struct price_op, p->m->nops), x.w = NEWS(mem, struct price_worker, p->m->workers), x.end = NEWS(mem, double, PRICED_STEPS);
   for (int o = 0; o < p->m->nops; o++) pieces_of(&x, o), inputs_of(&x, o);
   index_plan(&x);
+  int slots = 1;
+  for (int o = 0; o < p->m->nops; o++) slots = MAX(slots, p->feed[o].slots);
   for (int i = 0; i < p->m->workers; i++) {
     struct price_worker *w = &x.w[i];
-    *w = (struct price_worker){.waits = -1, .fills = -1, .arrival = NEWS(mem, double, p->m->stages)};
+    *w = (struct price_worker){.waits = -1, .fills = -1, .arrival = NEWS(mem, double, p->m->stages), .input = NEWS(mem, double, slots)};
     if (!next_task(&x, i, &w->now)) continue;
     w->fill = w->now, w->now.piece = -1;
     push(&x, 0, i, PRODUCE), push(&x, 0, i, CONSUME);

@@ -225,7 +225,9 @@ static int64_t piece_width(const struct mega_model *m, const struct mega_op *op,
     else if (a->dim[d].how != MEGA_ANY)
       slice *= box->hi[d] - box->lo[d];
   }
-  return MAX(1, m->stage_bytes / slice);
+  int64_t width = MAX(1, m->stage_bytes / slice);
+  bool weights = m->tensor[op->arg[a->arg]].kind == MEGA_WEIGHTS;
+  return weights && width > MEGA_PIECE_UNIT ? width / MEGA_PIECE_UNIT * MEGA_PIECE_UNIT : width;
 }
 
 int64_t mega_pieces(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box)

@@ -3,19 +3,17 @@
 
 #include <string.h>
 
-enum { ROUNDING = 256 };
-
 extern const char mega_prims_text[], mega_device_text[], mega_matrix_text[], mega_product_text[], mega_panel_text[], mega_cache_text[],
-    mega_scores_text[], mega_attend_text[], mega_merge_text[], mega_experts_text[], mega_token_text[], mega_serve_text[], mega_pack_text[],
-    mega_noise_text[], mega_kernel_text[], mega_machine_text[], mega_peer_text[], mega_world_text[], mega_plain_text[], mega_host_text[],
-    mega_time_text[], mega_graph_text[], mega_nccl_text[], mega_options_text[], mega_main_text[], mega_shim_text[];
+    mega_scores_text[], mega_attend_text[], mega_merge_text[], mega_heads_text[], mega_experts_text[], mega_token_text[], mega_serve_text[],
+    mega_pack_text[], mega_noise_text[], mega_kernel_text[], mega_machine_text[], mega_peer_text[], mega_world_text[], mega_plain_text[],
+    mega_host_text[], mega_time_text[], mega_graph_text[], mega_nccl_text[], mega_options_text[], mega_main_text[], mega_shim_text[];
 
 const char *megacuda_shim(void) { return mega_shim_text; }
 
 static bool has_body(const char *layer)
 {
-  const char *const texts[] = {mega_product_text, mega_attend_text, mega_merge_text, mega_experts_text,
-                               mega_token_text,   mega_serve_text,  mega_peer_text};
+  const char *const texts[] = {mega_product_text, mega_attend_text, mega_merge_text, mega_heads_text,
+                               mega_experts_text, mega_token_text,  mega_serve_text, mega_peer_text};
   char name[80];
   snprintf(name, sizeof name, "BODY u32 body_%.60s(", layer);
   for (size_t i = 0; i < COUNT(texts); i++)
@@ -90,28 +88,6 @@ static void constants(const struct mega_plan *p, bool panels, int block, const s
   str_add(out, "constexpr unsigned long long SEED = %lluull;\nconstexpr const char *MODEL = \"%s\";\n", (unsigned long long)g->seed, x->name);
 }
 
-// Bytes of shared memory of a block without its stages. Must agree with struct block_memory of mega_device.cuh.
-static int64_t beside_stages(const struct mega_plan *p, const struct megacuda_given *g, const struct megacuda_most *m)
-{
-  int64_t rows = p->m->rows, attend = 4 * (m->query * (1 + g->warps) + 2 * m->head + (4 + 2 * g->warps) * m->heads), x = 4 * m->x_rows * m->x;
-  int64_t tables = p->nnodes * MEGACUDA_NODE_ROW + m->waits * MEGACUDA_WAIT_ROW + m->publishes * MEGACUDA_PUBLISH_ROW;
-  int64_t barriers = m->panel ? 8 * (2 * MEGACUDA_PANEL_SLOTS + 1) : 0; // barriers of pieces of an input
-  return MAX(MAX(x, 4 * m->one), MAX(attend, m->panel)) + 8 * m->part + 4 * rows * m->merge + 4 * m->choices + 8 * rows * g->warps + 8 * g->warps +
-         tables + barriers + ROUNDING;
-}
-
-int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, int *stages, struct err *e)
-{
-  struct megacuda_most m;
-  TRY(megacuda_most_of(mem, p, g->warps * 32, &m, e));
-  int64_t left = MEGACUDA_SHARED - beside_stages(p, g, &m);
-  *stages = (int)MIN(p->m->stages, left / (m.stage_room + 2 * 8));
-  if (*stages >= 2) return OK;
-  err_set(e, ERR_MEGA, NOWHERE, "%s: only %lld bytes of shared memory are left for stages of %lld bytes", p->m->name, (long long)left,
-          (long long)m.stage_room);
-  return err_hint(e, "use fewer rows, or smaller stages in a text of the model: `pipeline N x BYTES`"), NO;
-}
-
 static const char head[] =
     "// Made by `mica mega emit`. On a GPU:  nvcc -O3 -std=c++17 -gencode=arch=compute_90a,code=sm_90a -o %s %s.cu\n"
     "// On a CPU, the same kernel with fibers as threads:  g++ -O1 -std=c++17 -DMEGA_SHIM -x c++ -o %s %s.cu\n"
@@ -160,9 +136,9 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   for (int o = 0; o < p->m->nops; o++) str_add(out, " OPERATOR(o_%s, %s)", p->m->op[o].name, p->m->op[o].layer->name);
   str_add(out, "\n\n");
   print_order(p, out);
-  const char *const texts[] = {mega_peer_text,   mega_matrix_text, mega_product_text, mega_panel_text, mega_cache_text,
-                               mega_scores_text, mega_attend_text, mega_merge_text,   mega_token_text, mega_experts_text,
-                               mega_serve_text,  mega_kernel_text, mega_pack_text};
+  const char *const texts[] = {mega_peer_text,    mega_matrix_text, mega_product_text, mega_panel_text, mega_cache_text,
+                               mega_scores_text,  mega_attend_text, mega_merge_text,   mega_heads_text, mega_token_text,
+                               mega_experts_text, mega_serve_text,  mega_kernel_text,  mega_pack_text};
   for (size_t i = 0; i < COUNT(texts); i++)
     if (panels || texts[i] != mega_panel_text) str_raw(out, texts[i], strlen(texts[i])), str_add(out, "\n");
   str_add(out,

@@ -216,7 +216,7 @@ static void divide_panels(const struct mega_plan *p, const struct mega_op *op, i
     bool divides = s->full.width % (PANEL_K * s->splits * 2) == 0 && s->last.width % (PANEL_K * s->splits * 2) == 0 && halves == 1;
     if (2 * s->slot_bytes <= MEGACUDA_TWO_PANELS || s->keeps * s->groups * 2 > p->m->stages || !divides) break;
   }
-  s->slots = (int)MAX(2, MIN(MEGACUDA_PANEL_SLOTS, MEGACUDA_PANELS / s->slot_bytes));
+  s->slots = (int)MAX(2, MIN(MEGACUDA_PANEL_SLOTS, (p->m->input_bytes ? p->m->input_bytes : MEGACUDA_PANELS) / s->slot_bytes));
   s->panel_bytes = MAX(s->slots * s->slot_bytes + AHEAD, sums);
 }
 
@@ -240,6 +240,20 @@ static void describe(struct arena *mem, const struct mega_plan *p, const struct 
   s->matrix &= s->k % MATRIX_K == 0 && s->full.width % MATRIX_K == 0 && s->last.width % MATRIX_K == 0;
   s->panel = takes_panels(mem, p, op, s);
   if (s->panel) s->matrix = true, divide_panels(p, op, threads, s);
+}
+
+int64_t megacuda_feed(struct arena *mem, const struct mega_plan *p, int op, int threads, struct mega_feed *f)
+{
+  const struct mega_op *x = &p->m->op[op];
+  struct stream s;
+  *f = (struct mega_feed){0};
+  for (int a = 0; a < x->spec.naccess; a++) {
+    if (!x->spec.access[a].stream || (describe(mem, p, x, a, threads, &s), !s.panel)) continue;
+    int64_t width = s.full.width / s.splits;
+    *f = (struct mega_feed){s.slots, (int)((s.k + width - 1) / width), s.keeps * s.groups};
+    return s.slot_bytes;
+  }
+  return 0;
 }
 
 // Whether the operator's product copies its input in panels.
@@ -663,7 +677,7 @@ int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, 
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];
     for (int a = 0; a < op->spec.naccess; a++) TRY(most_of_access(mem, p, op, a, threads, m, e));
-    if (!(op->spec.attrs >> MEGA_ATTR_theta & 1)) continue;
+    if (!(op->spec.attrs >> MEGA_ATTR_heads & 1)) continue;
     int64_t heads = (int64_t)(op->attr[MEGA_ATTR_heads] / op->attr[MEGA_ATTR_kv]);
     m->head = MAX(m->head, (int64_t)op->attr[MEGA_ATTR_dim]);
     m->heads = MAX(m->heads, heads), m->query = MAX(m->query, heads * (int64_t)op->attr[MEGA_ATTR_dim]);

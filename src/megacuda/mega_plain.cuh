@@ -285,17 +285,19 @@ template <class O, class G, class P, class Y, class D> struct plain_attend_part 
     if (e == 0) d[0] = (float)most, d[1] = (float)sum;
   }
 };
-template <class O, class G, class P, class Y, class D> void plain_parts(const plain_tensors &m)
+// This position is appended first, because the operator that appends it may follow.
+template <class O, class G, class U, class P, class Y, class D> void plain_parts(const plain_tensors &m)
 {
+  each((long long)ROWS * O::kv * O::dim, plain_append_one<O, typename O::a1, U, P>{m});
   each((long long)ROWS * Y::tensor::ROW, plain_attend_part<O, G, P, Y, D>{m});
 }
 template <class O> void plain_rotary_attention_part(const plain_tensors &m)
 {
-  plain_parts<O, no_gain, typename O::a3, typename O::a4, typename O::a5>(m);
+  plain_parts<O, no_gain, no_gain, typename O::a3, typename O::a4, typename O::a5>(m);
 }
 template <class O> void plain_qknorm_rotary_attention_part(const plain_tensors &m)
 {
-  plain_parts<O, typename O::a3, typename O::a5, typename O::a6, typename O::a7>(m);
+  plain_parts<O, typename O::a3, typename O::a4, typename O::a5, typename O::a6, typename O::a7>(m);
 }
 
 template <class O> void plain_served_append(const plain_tensors &m) { plain_rotary_append<O>(m); }
@@ -321,6 +323,20 @@ template <class O, class X, class D> struct plain_merge {
     *x = (float)(y / sum);
   }
 };
+template <class O> struct plain_heads {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    using X = typename O::a0;
+    constexpr int K = O::heads * O::dim;
+    plain_tensor<typename O::a2>(m)[i] = plain_tensor<X>(m)[i / K * X::tensor::ROW + i % K];
+  }
+};
+template <class O> void plain_merge_parts(const plain_tensors &m)
+{
+  each((long long)ROWS * O::heads * O::dim, plain_merge<O, typename O::a0, typename O::a1>{m});
+  each((long long)ROWS * O::heads * O::dim, plain_heads<O>{m});
+}
 template <class O> void plain_merge_linear(const plain_tensors &m)
 {
   each((long long)ROWS * O::heads * O::dim, plain_merge<O, typename O::a0, typename O::a1>{m});

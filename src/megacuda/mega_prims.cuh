@@ -247,6 +247,16 @@ DEV void wgmma(float (&c)[4][1][4], u64 a, u64 b)
                  "+f"(c[3][0][2]), "+f"(c[3][0][3])
                : "l"(a), "l"(b));
 }
+DEV void wgmma(float (&c)[6][1][4], u64 a, u64 b)
+{
+  asm volatile("wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+               "%17, %18, %19, %20, %21, %22, %23}, %24, %25, 1, 1, 1, 0, 0;"
+               : "+f"(c[0][0][0]), "+f"(c[0][0][1]), "+f"(c[0][0][2]), "+f"(c[0][0][3]), "+f"(c[1][0][0]), "+f"(c[1][0][1]), "+f"(c[1][0][2]),
+                 "+f"(c[1][0][3]), "+f"(c[2][0][0]), "+f"(c[2][0][1]), "+f"(c[2][0][2]), "+f"(c[2][0][3]), "+f"(c[3][0][0]), "+f"(c[3][0][1]),
+                 "+f"(c[3][0][2]), "+f"(c[3][0][3]), "+f"(c[4][0][0]), "+f"(c[4][0][1]), "+f"(c[4][0][2]), "+f"(c[4][0][3]), "+f"(c[5][0][0]),
+                 "+f"(c[5][0][1]), "+f"(c[5][0][2]), "+f"(c[5][0][3])
+               : "l"(a), "l"(b));
+}
 DEV void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEV void wgmma_end() { asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 // Adds the products of 64 rows of x and N columns of w, along half `half` of 32 of k. A thread has elements 0 and 1 of row LANE / 4, and 2 and 3 of
@@ -254,6 +264,7 @@ DEV void wgmma_end() { asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wai
 template <int N> DEV void multiply_wide(float (&c)[N / 8][1][4], const char *x, const char *w, int half)
 {
   u64 a = operand_of(x) + half * 2, b = operand_of(w) + half * 2;
+  if constexpr (N == 48) return wgmma(c, a, b);
 #pragma unroll
   for (int j = 0; j + 4 <= N / 8; j += 4) wgmma(*(float (*)[4][1][4])c[j], a, b + j * 32);
   if (N % 32 >= 16) wgmma(*(float (*)[2][1][4])c[N / 32 * 4], a, b + N / 32 * 128);

@@ -10,11 +10,12 @@
 // Files
 //   cuda_op.c        operators and accesses as constants and functions of a tile
 //   cuda_table.c     nodes, shares, events, waits as tables; fault.def  faults that the watchdog records
+//   cuda_fit.c       stages of the pipeline and pieces of inputs that fit a block's shared memory
 //   cuda_emit.c      the whole text
 //   mega_prims.cuh, mega_shim.h    machine primitives, and the same for a CPU, by fibers (fiber.h)
 //   mega_device.cuh                waits, words, regions
 //   mega_product.cuh, mega_matrix.cuh, mega_panel.cuh, mega_merge.cuh, mega_experts.cuh   bodies of products
-//   mega_attend.cuh, mega_cache.cuh, mega_scores.cuh   attention, rows of the cache, attention by tensor cores
+//   mega_attend.cuh, mega_cache.cuh, mega_scores.cuh   attention, rows of the cache, attention by tensor cores;  mega_heads.cuh  merges its parts
 //   mega_serve.cuh, mega_token.cuh   requests that share a cache, and sampling; tokens and other small bodies
 //   mega_kernel.cuh                the kernel;  mega_pack.cuh  weights in its order, functions for a library
 //   mega_peer.cuh                  slots of several ranks;  mega_world.cuh, mega_nccl.cuh  the host program of several, and its graphs with NCCL
@@ -36,7 +37,7 @@ enum { MEGACUDA_WARPS = 8, MEGACUDA_OTHER_WARPS = 2 }; // consumer warps; the wa
 enum { MEGACUDA_SUMS = 256 };                          // floats for each row, for the sums of a batch of tiles
 enum { MEGACUDA_CHOICES = 32 };                        // most experts of a row: each lane handles one
 enum { MEGACUDA_EXACT_ROWS = 8 }; // most rows of a product whose input values are two bf16 each, nearly fp32; with more rows they are one bf16
-enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_TWO_PANELS = 73 << 10 }; // shared memory of a block for pieces of an input; most for two pieces; bytes
+enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_TWO_PANELS = 73 << 10 }; // usual shared memory for pieces of an input; most for two pieces; bytes
 enum { MEGACUDA_WIDE_ROWS = 32 };                                    // with more rows, and a multiple of eight, products use wgmma
 enum { MEGACUDA_PANEL_SLOTS = 8 };                                   // most pieces of an input in memory
 enum { MEGACUDA_PANEL_SUMS = 64 };                                   // registers of a thread for the sums of a product with many rows
@@ -47,8 +48,13 @@ enum { MEGACUDA_NODE_ROW = 16, MEGACUDA_WAIT_ROW = 8, MEGACUDA_PUBLISH_ROW = 4 }
 int megacuda_panel_pitch(int rows);
 bool megacuda_wide(int rows); // whether products of so many rows use wgmma, if they can
 
-// Sets *stages to the number of pipeline stages that fit in shared memory with the other data, at most that of the plan. NO if fewer than two fit.
-int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, int *stages, struct err *e);
+// How a block's shared memory is divided: stages of the pipeline, and bytes for pieces of inputs with many rows.
+struct megacuda_fit {
+  int stages, input_bytes;
+};
+// Sets *out to the fastest division by the modelled time, with at most the plan's stages. If the model has input_bytes, these are kept. NO if fewer
+// than two stages fit.
+int megacuda_fit(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, struct megacuda_fit *out, struct err *e);
 // Appends the source as one file. NO and a hint if a layer or a shape has no CUDA body.
 int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, struct str *out, struct err *e);
 // The header with which the source compiles for a CPU.
@@ -60,6 +66,8 @@ int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int th
 int64_t megacuda_tensor_bytes(struct arena *mem, const struct mega_plan *p, int tensor, int threads); // of all versions, in memory
 bool megacuda_panels(struct arena *mem, const struct mega_plan *p, int threads); // whether any tensor is stored in panels (mega_panel.cuh)
 int megacuda_block(struct arena *mem, const struct mega_plan *p, int warps);     // threads of a block with `warps` consumer warps
+// Sets *f to the pieces of an operator's input that a block copies. Returns the bytes of a piece, or 0 and slots 0 if the input is not in panels.
+int64_t megacuda_feed(struct arena *mem, const struct mega_plan *p, int op, int threads, struct mega_feed *f);
 // Append a tensor, an operator, and the rows of the producer as C++. An error names a shape or type that CUDA bodies do not support.
 int megacuda_tensor(struct arena *mem, const struct mega_plan *p, int tensor, int threads, struct str *out, struct err *e);
 int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, int threads, struct str *out, struct err *e);

@@ -24,11 +24,13 @@ static int plan_of(struct serve *s, const struct serve_given *g, struct err *e)
   struct mega_sizes sizes = g->sizes;
   const struct megacuda_given given = {.warps = MEGACUDA_WARPS, .steps = SERVE_STEPS};
   if (!g->gpu && !sizes.usual_workers) sizes.usual_workers = SERVE_WORKERS;
-  for (int stages = 0;; sizes.stages = stages) {
+  for (;;) {
+    struct megacuda_fit fit;
     TRY(model_of(s, g, &sizes, e));
     if (!g->gpu) return OK;
-    TRY(megacuda_stages(&s->mem, s->p, &given, &stages, e));
-    if (stages >= s->m->stages) return OK;
+    TRY(megacuda_fit(&s->mem, s->p, &given, &fit, e));
+    if (fit.stages == s->m->stages && fit.input_bytes == s->m->input_bytes) return OK;
+    sizes.stages = fit.stages, sizes.input_bytes = fit.input_bytes;
   }
 }
 

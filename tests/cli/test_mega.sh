@@ -22,6 +22,8 @@ expect 0 'equal to the reference' run $e/tiny_qwen3.json --rows 2 --context 0 --
 expect 0 'not compared' run $e/mlp.mega --steps 2
 expect 0 'equal to the reference' run $e/tiny_llama.json --rows 3 --pages 7 --steps 4
 expect 0 'equal to the reference' run $e/tiny_qwen3.json --rows 3 --pages 10 --attention-parts 3 --steps 12
+expect 0 'merge .*merge_parts' plan $e/tiny_llama.json --rows 2 --pages 5 --attention-parts 2 --attention-merge operator
+expect 2 'takes operator or product, not both' plan $e/tiny_llama.json --attention-parts 2 --attention-merge both
 expect 0 'attend .*served_attention_part' plan $e/tiny_llama.json --rows 2 --pages 5 --attention-parts 2
 expect 0 'proved' prove $e/tiny_qwen3.json --rows 9 --pages 40 --workers 5
 expect 0 'equal to the reference' run $e/tiny_qwen3_moe.json --rows 2 --context 3 --steps 5

@@ -227,6 +227,34 @@ PLANT(part_written_twice) { access_of(p, "attend", 4)->dim[1].how = MEGA_WHOLE; 
 PLANT(part_copied_too_early) { pipeline_not_held_back(p), remove_idle(p); }
 PLANT(part_of_too_few_versions) { absent = held(p, "attended")->versions-- == 1; }
 
+// In plans in which an operator merges the parts of attention.
+static void lose_tensor(struct mega_plan *p, const char *op, const char *tensor)
+{
+  int n = 0, of = mega_tensor_find(p->m, tensor);
+  for (int i = 0; i < p->nwaits; i++)
+    if (p->wait[i].node != node(p, op, 1) || p->event[p->wait[i].event].tensor != of) p->wait[n++] = p->wait[i];
+  absent = n == p->nwaits, p->nwaits = n;
+  remove_idle(p);
+}
+PLANT(merge_sums_not_awaited) { lose_tensor(p, "merge", "partial"); }
+PLANT(merge_divisors_not_awaited) { lose_tensor(p, "merge", "divisor"); }
+PLANT(merge_misses_a_part)
+{
+  for (int i = 0; i < p->nwaits; i++) {
+    struct mega_event *ev = &p->event[p->wait[i].event];
+    if (p->wait[i].node == node(p, "merge", 1) && ev->node == node(p, "attend", 1)) ev->span[0].hi--, ev->count = mega_event_count(p, ev);
+  }
+}
+PLANT(merge_not_awaited) { lose(p, "o", 1, "merge", 1); }
+PLANT(merge_of_layer_before) { wait_for(p, node(p, "merge", 1), node(p, "attend", 1))->write -= 1; }
+PLANT(merge_of_step_before) { wait_for(p, node(p, "merge", 1), node(p, "attend", 1))->back = 1; }
+PLANT(merge_written_twice) { access_of(p, "merge", 2)->dim[1].how = MEGA_WHOLE; }
+PLANT(merge_tile_not_run) { *lo(p, node(p, "merge", 1), busy(p, node(p, "merge", 1))) += 1; }
+PLANT(merge_cuts_a_word) { held(p, "partial")->word_group *= 3; }
+PLANT(merge_reads_words_plain) { held(p, "partial")->load = MEGA_LOAD_PLAIN; }
+PLANT(merge_in_too_few_versions) { absent = held(p, "partial")->versions-- == 1; }
+PLANT(merge_before_append) { lose(p, "append", 1, "qkv", 1); }
+
 // In plans with experts.
 static struct mega_wait *pipeline_wait(struct mega_plan *p, const char *op, int layer)
 {
@@ -367,6 +395,18 @@ static const struct planted {
     ROW(part_written_twice, REGIONS, "attend[0] tile"),
     ROW(part_copied_too_early, FENCE, "may copy cache before"),
     ROW(part_of_too_few_versions, REUSE, "overwrites attended"),
+    ROW(merge_sums_not_awaited, ORDER, "reads partial, but no event"),
+    ROW(merge_divisors_not_awaited, ORDER, "reads divisor, but no event"),
+    ROW(merge_misses_a_part, ORDER, "merge[1] tile"),
+    ROW(merge_not_awaited, ORDER, "o[1] tile 0: reads attended"),
+    ROW(merge_of_layer_before, EPOCHS, "waits for write 0 of"),
+    ROW(merge_of_step_before, EPOCHS, "merge[1] tile 0, event"),
+    ROW(merge_written_twice, REGIONS, "merge[0] tile"),
+    ROW(merge_tile_not_run, SCHEDULE, "merge[1] tile"),
+    ROW(merge_cuts_a_word, WORDS, "a word holds 3"),
+    ROW(merge_reads_words_plain, LOADS, "reads partial without its epochs"),
+    ROW(merge_in_too_few_versions, REUSE, "overwrites partial"),
+    ROW(merge_before_append, ORDER, "append[1] tile 0: reads qkv"),
     ROW(experts_fetched_before_router, ORDER, "the pipeline may request Wgate_up before tile 0 of choose[1] has written chosen"),
     ROW(experts_down_fetched_before_router, ORDER, "the pipeline may request Wdown before tile 0 of choose[0]"),
     ROW(experts_awaited_by_consumers_only, ORDER, "gate_up[0] tile 0: the pipeline may request Wgate_up"),
@@ -395,12 +435,20 @@ static const struct planted {
 
 // Plans in which each mistake is planted: tagged data, and counters and flags.
 static const char *const bases[] = {"tests/mega/split_few.mega",   "tests/mega/split_rows.mega",  "tests/mega/split_many.mega",
-                                    "tests/mega/split_parts.mega", "tests/mega/experts_few.mega", "tests/mega/experts_rows.mega"};
-enum { BASE_OF_PARTS = 3, BASE_OF_EXPERTS = 4 };
+                                    "tests/mega/split_parts.mega", "tests/mega/split_merge.mega", "tests/mega/split_merge_rows.mega",
+                                    "tests/mega/experts_few.mega", "tests/mega/experts_rows.mega"};
 
-// Some mistakes need attention in parts, and some need experts.
-static int first_base(const char *name) { return !strncmp(name, "part_", 5) ? BASE_OF_PARTS : !strncmp(name, "experts_", 8) ? BASE_OF_EXPERTS : 0; }
-static int end_base(int first) { return first == BASE_OF_EXPERTS ? (int)COUNT(bases) : first == BASE_OF_PARTS ? BASE_OF_EXPERTS : BASE_OF_PARTS; }
+// Some mistakes need attention in parts, or parts that an operator merges, or experts. Rows: the first letters of their names, and their plans.
+static const struct planted_in {
+  const char *letters;
+  int first, end;
+} plans_of[] = {{"part_", 3, 4}, {"merge_", 4, 6}, {"experts_", 6, 8}, {"", 0, 3}};
+static const struct planted_in *plans_for(const char *name)
+{
+  const struct planted_in *x = plans_of;
+  while (strncmp(name, x->letters, strlen(x->letters))) x++;
+  return x;
+}
 
 static bool tagged(const struct planted *x)
 {
@@ -436,8 +484,8 @@ static void all_are_found(void **state)
   (void)state;
   for (size_t i = 0; i < COUNT(mistakes); i++) {
     int planted = 0;
-    int first = first_base(mistakes[i].name);
-    for (int base = first; base < end_base(first); base++) {
+    const struct planted_in *in = plans_for(mistakes[i].name);
+    for (int base = in->first; base < in->end; base++) {
       enum answer a = try_one(&mistakes[i], base);
       planted += a != ABSENT, missed += a == MISSED;
     }

@@ -30,7 +30,8 @@ static struct mega_sizes sizes_of(struct rng *r)
                              .stage_bytes = 1024 << from(r, 0, 4),
                              .steps = from(r, 2, 7),
                              .context = from(r, 0, 140),
-                             .parts = from(r, 0, 3)};
+                             .parts = from(r, 0, 3),
+                             .merge = (enum mega_merge)from(r, 0, 2)};
 }
 
 static void one_model(uint64_t seed)

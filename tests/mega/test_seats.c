@@ -25,7 +25,7 @@ static void plan_of(struct arena *mem, struct rng *r, struct mega_plan **p)
       .rows = from(r, 1, 12), .workers = from(r, 1, 12), .stages = from(r, 1, 9), .stage_bytes = 2048 << from(r, 0, 3), .context = -1};
   struct mega_model *m;
   c.heads = c.kv * from(r, 1, 3), c.hidden = 4 * from(r, 3, 9), c.inner = from(r, 9, 60), c.vocab = from(r, 40, 150), c.qk_norm = rng_below(r, 2);
-  s.pages = 1 + s.rows * from(r, 1, 3), s.parts = from(r, 1, 4);
+  s.pages = 1 + s.rows * from(r, 1, 3), s.parts = from(r, 1, 4), s.merge = (enum mega_merge)from(r, 0, 2);
   if (mega_from_config(mem, &c, &s, &m, &e) != OK || mega_plan_make(mem, m, p, &e) != OK) fail_msg("%s", e.text);
 }
 

@@ -14,6 +14,7 @@ static const struct tokens_row {
   int steps;
   uint64_t seed;
   int parts; // of attention
+  enum mega_merge merge;
 } rows[] = {
     {"examples/mega/tiny_llama.json", 1, 3, 0, 24, 1},
     {"examples/mega/tiny_llama.json", 1, 1, 5, 12, 2},
@@ -26,7 +27,12 @@ static const struct tokens_row {
     {"examples/mega/tiny_llama.json", 3, 9, 70, 12, 3, 4},
     {"examples/mega/tiny_qwen3.json", 2, 5, 63, 12, 6, 3},
     {"examples/mega/tiny_qwen3.json", 9, 3, 3, 8, 7, 2},
-    {"examples/mega/tiny_qwen3_moe.json", 1, 3, 0, 24, 1}, // experts
+    {"examples/mega/tiny_llama.json", 1, 3, 0, 24, 1, 2, MEGA_MERGE_OPERATOR}, // an operator merges the parts
+    {"examples/mega/tiny_llama.json", 3, 9, 70, 12, 3, 4, MEGA_MERGE_OPERATOR},
+    {"examples/mega/tiny_qwen3.json", 2, 5, 63, 12, 6, 3, MEGA_MERGE_OPERATOR},
+    {"examples/mega/tiny_qwen3.json", 9, 3, 3, 8, 7, 2, MEGA_MERGE_OPERATOR},
+    {"examples/mega/tiny_llama.json", 8, 5, 100, 12, 2, 16, MEGA_MERGE_OPERATOR}, // most parts have few positions
+    {"examples/mega/tiny_qwen3_moe.json", 1, 3, 0, 24, 1},                        // experts
     {"examples/mega/tiny_qwen3_moe.json", 1, 1, 5, 12, 2},
     {"examples/mega/tiny_qwen3_moe.json", 3, 7, 63, 12, 3},
     {"examples/mega/tiny_qwen3_moe.json", 9, 4, 3, 8, 4, 2},
@@ -36,7 +42,7 @@ static void one_row(const struct tokens_row *r)
 {
   struct megas x;
   struct mega_sizes s = mega_tiny(r->rows, r->workers, r->context, r->steps);
-  s.parts = r->parts;
+  s.parts = r->parts, s.merge = r->merge;
   struct mega_answer a = {0};
   struct mega_proof proof;
   float **first;

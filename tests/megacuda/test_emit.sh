@@ -17,6 +17,23 @@ quick=-O1 same tests/megacuda/even.json 2 --workers 3 --context 70 --seed 4
 # Attention in parts: words that are merged, and with more values plain floats behind a counter.
 long examples/mega/tiny_llama.json 3 --workers 5 --context 62 --attention-parts 3 --seed 6
 long examples/mega/tiny_qwen3.json 4 --workers 3 --context 9 --rows 2 --attention-parts 2 --seed 7
+# Parts that an operator merges: words, an odd number of parts, and words of more values than other tensors may have.
+same examples/mega/tiny_llama.json 3 --workers 5 --context 62 --rows 2 --attention-parts 3 --attention-merge operator --seed 6
+long examples/mega/tiny_llama.json 3 --workers 3 --context 5 --attention-parts 2 --attention-merge operator --seed 6
+long examples/mega/tiny_qwen3.json 4 --workers 3 --context 9 --rows 9 --attention-parts 4 --attention-merge operator --seed 7
+fibers tests/mega/split_merge_rows.mega tiny_llama --steps 2
+grep -A3 '^struct t_partial' "$work/tiny_llama.cu" | grep -q 'TAGGED = true' || complain "tagged parts of eight rows"
+expect 0 '^plain: 16 of 16 tokens agree, relative error of logits at most [0-9.]*e-0[67]' "$work/tiny_llama" --steps 2 --plain 2
+# Mistakes in the merge are found: missed WHAT SED.
+missed() {
+  sed "$2" "$work/tiny_llama.cu" >"$work/wrong.cu"
+  cmp -s "$work/tiny_llama.cu" "$work/wrong.cu" && complain "no mistake: $1"
+  compile wrong -w
+  expect 1 '^plain: ' "$work/wrong" --steps 2 --plain 2 --deadline "$deadline"
+}
+missed 'a part that is not merged' 's/if (from + p < parts) add/if (from + p + 1 < parts) add/'
+[ -z "${MICA_ALL:-}" ] || missed 'a divisor of another part' 's/(part \* HEADS + head\[/(0 * HEADS + head[/'
+[ -z "${MICA_ALL:-}" ] || missed 'a maximum that is not applied' 's/scale\[h\] = exp_of(most - next)/scale[h] = 1/'
 
 # Experts: float32, with a last tile that is narrower; bf16 by tensor cores; experts whose weights are several pieces.
 sed 's/"moe_intermediate_size": 24/"moe_intermediate_size": 28/' examples/mega/tiny_qwen3_moe.json >"$work/tiny_moe.json"

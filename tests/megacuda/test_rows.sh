@@ -16,6 +16,8 @@ long examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 9 --seed 4
 long examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 64 --seed 4
 same tests/megacuda/even.json 2 --workers 3 --context 70 --rows 8 --seed 4
 long tests/megacuda/even.json 2 --workers 3 --rows 8 --pages 17 --seed 4
+long tests/megacuda/even.json 2 --workers 3 --context 70 --rows 8 --attention-parts 2 --attention-merge operator --seed 4
+long tests/megacuda/even.json 2 --workers 3 --rows 8 --pages 17 --attention-parts 2 --attention-merge operator --seed 4
 # rounded ROWS WORKERS: of more rows the input is rounded, and logits differ a little; a planted mistake ends as hung
 rounded() {
   fibers tests/megacuda/even.json even --steps 2 --workers "$2" --context 3 --rows "$1" --seed 4
@@ -25,6 +27,7 @@ rounded() {
 }
 rounded 16 3
 [ -z "${MICA_ALL:-}" ] || { rounded 33 5; rounded 40 5; rounded 64 4; rounded 64 16; } # 40 and 64: wgmma
+[ -z "${MICA_ALL:-}" ] || grep -q ' COLUMNS = 48, WIDTH = 160,' "$work/even.cu" || complain "tiles of 48 columns"
 # Mistakes in products of many rows are found: planted WHAT SED MESSAGE.
 planted() {
   sed "$2" "$work/even.cu" >"$work/wrong.cu"
@@ -44,6 +47,17 @@ if [ -n "${MICA_ALL:-}" ]; then
   quick=-O0 compile wrong -w
   expect 1 '^plain: ' "$work/wrong" --steps 1 --plain 1 --deadline "$deadline"
 fi
+# Three pieces of an input take the memory of two stages. That is faster by the model where the products are long.
+few() {
+  sed -E '/"num_hidden_layers"/s/[0-9]+/2/' "examples/mega/$1.json" >"$work/$1.json"
+  expect 0 "$3" emit "$work/$1.json" --rows 64 --context "$2" --out "$work"
+}
+under=("$MICA" mega)
+few llama_3_1_8b 1024 'pipeline of 7 stages'
+grep -q ' SLOTS = 3, ' "$work/llama_3_1_8b.cu" || complain "three pieces of an input"
+few llama_3_2_1b 128 'pipeline of 9 stages'
+grep -q ' SLOTS = 3, ' "$work/llama_3_2_1b.cu" && complain "three pieces of an input of a small model"
+under=()
 # The largest of logits that are tagged words, and of logits in panels.
 for rows in 8 ${MICA_ALL:+16}; do
   sed "s/rows = 8/rows = $rows/" tests/megacuda/picked.mega >"$work/picked$rows.mega"
@@ -57,7 +71,7 @@ for rows in 8 ${MICA_ALL:+16}; do
 done
 # Attention in parts that a product with bf16 weights copies in panels, and a product with float32 weights reads element by element.
 under=("$MICA" mega)
-expect 0 'rows = 16' plan tests/megacuda/even.json --workers 3 --context 3 --rows 16 --attention-parts 2 --text
+expect 0 'rows = 16' plan tests/megacuda/even.json --workers 3 --context 3 --rows 16 --attention-parts 2 --attention-merge product --text
 awk '/^    after /{next} {sub(/ versions 1$/, "")} /^  Wo:/{$0 = $0 "\n  Wmore: f32[1, 512, 1024] weights"}
   /^  operator (attend|o)\[/{copy = 1} /^  operator gate_up/{printf "%s", more} {print}
   copy{sub(/operator attend/, "operator again"); sub(/operator o/, "operator more"); sub(/Wo,/, "Wmore,"); sub(/tiles 32/, "tiles 64"); more = more $0 "\n"}
