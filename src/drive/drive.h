@@ -412,7 +412,9 @@ bool proof_fits(struct job *j, double work, enum stop until, const char **why);
 // Runs the kernels of the fastest entrant of each part that is not done in the interpreter, several parts at the same time, short proofs first. Ends
 // with the time. A proof that takes longer is not begun.
 void prove_leaders(struct job *j, const bool *done);
-bool proof_known(const struct contest *c); // whether there is a result, also that a kernel is wrong
+// Begins a proof of the only candidate of a race in a thread of its own, while it races.
+void proof_begin(struct job *j, struct contest *c);
+bool proof_known(const struct contest *c); // whether there is a result, also that a kernel is wrong; waits for its thread
 // The result for these kernels: as device_prove. False: there is none.
 bool proof_find(struct job *j, const struct contest *c, struct lowered *d, int *status, const char **why, struct err *e);
 void proof_drop(struct contest *c);

@@ -1,9 +1,11 @@
 // At the end of a job for a GPU, the kernels of the fastest candidates of all waiting parts run in the interpreter at the same time. Most candidates have
-// one or two kernels, so one candidate after the other would leave most processors idle. race_gpu.c decides the parts afterwards, and finds these results.
+// one or two kernels, so one candidate after the other would leave most processors idle. The kernels of a plan are known before its race, so they run in
+// the interpreter while the GPU checks and times them. race_gpu.c decides the parts afterwards, and finds these results.
 #include "base/memory.h"
 #include "drive/climb.h"
 #include "drive/pass.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 struct proof_ahead {
@@ -15,6 +17,16 @@ struct proof_ahead {
   const char *why;
   int status;
   struct err err;
+  struct beside *beside; // the thread of the proof; NULL: none
+};
+struct beside {
+  struct job *j;
+  struct proof_ahead *of;
+  pthread_t thread;
+  struct guard *guard; // guard of the waiting thread
+  struct trace_place place;
+  bool running, good; // good: no allocation failed
+  struct shortage lack;
 };
 struct leaders {
   struct job *j;
@@ -22,12 +34,81 @@ struct leaders {
   struct proof_ahead **one;
 };
 
+static struct proof_ahead *ahead_of(struct job *j, struct contest *c, int entrant)
+{
+  struct proof_ahead *a = c->ahead = NEW(j->mem, struct proof_ahead);
+  *a = (struct proof_ahead){.plan = &c->entrants->x[entrant].plan->p, .pick = c->entrants->x[entrant].pick, .why = ""};
+  return a->work = device_proof_work(a->plan, a->pick), a;
+}
+
+static void prove(struct job *j, struct proof_ahead *a, enum stop until)
+{
+  a->status = device_prove(&a->mem, a->plan, a->pick, -1, j->opts->seed, 1, job_stop(j, until), &a->proof, &a->why, &a->err);
+}
+
+// ---- during a race ----
+
+static void run_beside(void *arg)
+{
+  struct beside *b = arg;
+  struct span s;
+  span_begin(&s, "stage", "proof during the race");
+  prove(b->j, b->of, STOP_PROOF);
+  span_end(&s);
+}
+
+static void *work(void *arg)
+{
+  struct beside *b = arg;
+  struct span s;
+  trace_share(&s, &b->place);
+  b->good = guard_run(b->guard, run_beside, b, &b->lack);
+  return trace_share_end(&s), NULL;
+}
+
+static void wait_for(struct beside *b)
+{
+  if (b->running) pthread_join(b->thread, NULL);
+  b->running = false;
+}
+
+static void discard(void *p) { wait_for(p), mem_free(p); }
+static const struct mem_kind kind = {.close = discard};
+
+void proof_begin(struct job *j, struct contest *c)
+{
+  int only = -1;
+  for (int i = 0; i < c->entrants->n; i++)
+    if (c->entrants->x[i].cand) only = only < 0 ? i : c->entrants->n;
+  if (c->ahead || only < 0 || only == c->entrants->n) return;
+  const char *why;
+  struct proof_ahead *a = ahead_of(j, c, only);
+  if (!proof_fits(j, a->work, STOP_PROOF, &why)) {
+    proof_drop(c);
+    return;
+  }
+  struct beside *b = a->beside = mem_handle(sizeof *b, &kind);
+  *b = (struct beside){.j = j, .of = a, .guard = guard_here(), .place = trace_here(), .good = true};
+  b->running = pool_thread(&b->thread, work, b) == 0;
+  if (!b->running) proof_drop(c);
+}
+
+// The proof of a contest that has ended.
+static struct proof_ahead *ended(const struct contest *c)
+{
+  struct beside *b = c->ahead ? c->ahead->beside : NULL;
+  if (b) wait_for(b);
+  if (b && !b->good) mem_short(&b->lack);
+  return c->ahead;
+}
+
+// ---- at the end of a job ----
+
 static void prove_one(void *arg, int i, int worker)
 {
   (void)worker;
   const struct leaders *l = arg;
-  struct proof_ahead *a = l->one[i];
-  a->status = device_prove(&a->mem, a->plan, a->pick, -1, l->j->opts->seed, 1, job_stop(l->j, STOP_WORK), &a->proof, &a->why, &a->err);
+  prove(l->j, l->one[i], STOP_WORK);
 }
 
 // Short ones first, so that most proofs finish.
@@ -59,9 +140,7 @@ void prove_leaders(struct job *j, const bool *done)
     struct contest *c = &j->contests[j->order[k]];
     const int best = done[j->order[k]] || c->twin >= 0 || !c->entrants ? -1 : entrants_fastest(c->entrants, -1, true);
     if (best < 0) continue;
-    l.one[l.n++] = c->ahead = NEW(j->mem, struct proof_ahead);
-    *c->ahead = (struct proof_ahead){.plan = &c->entrants->x[best].plan->p, .pick = c->entrants->x[best].pick, .why = ""};
-    c->ahead->work = device_proof_work(c->ahead->plan, c->ahead->pick);
+    if (!c->ahead) l.one[l.n++] = ahead_of(j, c, best);
   }
   keep_fitting(&l);
   span_begin(&s, "stage", "proofs of several subprograms");
@@ -72,7 +151,7 @@ void prove_leaders(struct job *j, const bool *done)
   span_end(&s);
 }
 
-bool proof_known(const struct contest *c) { return c->ahead && c->ahead->err.id != ERR_STOPPED; }
+bool proof_known(const struct contest *c) { return ended(c) && c->ahead->err.id != ERR_STOPPED; }
 
 static bool is_of(const struct proof_ahead *a, const struct lowered *d)
 {
@@ -93,6 +172,9 @@ bool proof_find(struct job *j, const struct contest *c, struct lowered *d, int *
 
 void proof_drop(struct contest *c)
 {
-  if (c->ahead) arena_close(&c->ahead->mem);
+  struct proof_ahead *a = c->ahead;
+  if (!a) return;
+  if (a->beside) discard(a->beside);
+  arena_close(&a->mem);
   c->ahead = NULL;
 }

@@ -285,6 +285,7 @@ int race_gpu_climb(struct entrants *f, double seconds, struct err *e)
   struct job *j = f->j;
   struct contest *c = f->c;
   f->until = f->compile_until = clock_starters(j);
+  if (c->plan) proof_begin(j, c);
   TRY(climb_starters(f, e));
   f->until = fmin(now_seconds() + seconds, clock_climb(j));
   f->compile_until = fmin(f->until + seconds, clock_climb(j)); // limit for a batch that was begun
