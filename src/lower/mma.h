@@ -166,6 +166,7 @@ int mma_cuts(const struct lower_job *j, int64_t least, struct norm_retile out[MM
 bool mma_clipped(const struct mma_plan *p, int cols);           // whether the last block has fewer of these columns
 const char *mma_clip_count(const struct mma_plan *p, int unit); // whether the block has at least that many units
 bool mma_ragged(const struct mma_plan *p, int cols);            // whether the last iteration has fewer of these columns
+bool mma_ragged_rows(const struct mma_plan *p);                 // the same of rows, which only a computed operand has
 bool mma_ragged_fits(struct mma_plan *p);                       // whether the scheme masks everything that depends on them
 const char *mma_ragged_index(const struct mma_plan *p, const char *at, int unit, const char *it); // clamped to those of iteration `it`
 const char *mma_ragged_count(const struct mma_plan *p, int unit, const char *it); // whether the iteration has at least that many units

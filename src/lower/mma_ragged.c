@@ -12,6 +12,8 @@ static uint32_t letter(const struct mma_plan *p) { return p->n->ragged.all ? 1u 
 
 bool mma_ragged(const struct mma_plan *p, int cols) { return cols >= 0 && p->n->ragged.all && p->cols[cols].has == letter(p); }
 
+bool mma_ragged_rows(const struct mma_plan *p) { return p->n->ragged.all && p->row_letters & letter(p); }
+
 int64_t mma_ragged_last(const struct mma_plan *p)
 {
   int64_t step = p->n->extent[p->n->ragged.letter];
@@ -36,6 +38,9 @@ static bool columns_alone(const struct mma_plan *p)
   return true;
 }
 
+// Rows of a computed operand are letters of the loop.
+static bool rows_alone(const struct mma_plan *p) { return !(p->row_letters & letters(p)) || p->row_letters == letter(p); }
+
 static bool tile_alone(const struct mma_plan *p, const struct lower_space *l)
 {
   const uint32_t has = mma_list_has(l) & letters(p);
@@ -47,7 +52,7 @@ bool mma_ragged_fits(struct mma_plan *p)
   if (!letters(p)) return true;
   if ((p->row_letters | p->batch_letters) & letters(p)) return mma_refuse(p, "the last iteration has fewer rows");
   bool alone = columns_alone(p);
-  for (int i = 0; i < p->nsides; i++) alone &= columns_alone(p->side[i].plan);
+  for (int i = 0; i < p->nsides; i++) alone &= columns_alone(p->side[i].plan) && rows_alone(p->side[i].plan);
   for (int i = 0; i < p->ntiles; i++) alone &= tile_alone(p, &p->tile[i].out) && tile_alone(p, &p->tile[i].in);
   if (!alone) return mma_refuse(p, "columns of which the last iteration has fewer stand beside others");
   for (int i = 0; i < p->nproducts && !p->wg; i++)

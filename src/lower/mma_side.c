@@ -137,9 +137,10 @@ static bool paired(const struct mma_plan *p, int cols)
          !(mma_ragged(p, cols) && mma_ragged_last(p) % 2);
 }
 
-// A condition on @pr if fragments have more rows than the tile, else NULL.
+// A condition on @pr if fragments have more rows than the tile or the last iteration, else NULL.
 static const char *row_exists(const struct mma_kernel *k)
 {
+  if (mma_ragged_rows(k->p)) return arena_printf(k->mem, "@pr < %s", mma_ragged_count(k->p, 1, mma_it(k)));
   return k->p->nrows < k->p->padded ? arena_printf(k->mem, "@pr < %lld", (long long)k->p->nrows) : NULL;
 }
 

@@ -32,6 +32,10 @@ void mma_row_names(struct mma_kernel *k, const char *padded)
     text_line(k->t, "@r = %s", mma_cut_row(p, "@pr", true));
     return;
   }
+  if (mma_ragged_rows(p)) {
+    text_line(k->t, "@r = %s", mma_ragged_index(p, "@pr", 1, mma_it(k)));
+    return;
+  }
   if (p->nbatch > 1 && surplus)
     text_line(k->t, "@b = min(@pr / %lld, %lld)", full, (long long)p->nbatch - 1);
   else if (p->nbatch > 1)
