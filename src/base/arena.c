@@ -5,9 +5,13 @@
 
 #include <string.h>
 
+// Bytes of a block for several requests. The allocator of the address sanitizer gives pages of larger blocks back when they are freed, and page faults
+// of new ones take longer than the work.
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
+enum { MOST = 64 << 10 };
 #else
+enum { MOST = 16 << 20 };
 #define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
@@ -20,8 +24,6 @@ struct arena_block {
 };
 
 static void add_block(struct arena *a, struct arena_block *b) { b->below = a->head, a->head = b; }
-
-enum { MOST = 16 << 20 }; // bytes of a block for several requests
 
 static struct arena_block *more(struct arena *a, size_t bytes)
 {

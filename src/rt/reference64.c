@@ -48,6 +48,16 @@ static int along(const struct reference64 *r, const struct node *n, int t, int d
   return dim >= 0 && k >= 0 && x->d[k] > 1 ? k : -1;
 }
 
+// Whether operand i is made in the graph of one node instead of given to it: a constant, and an index of a block with a running sum. By the index
+// the interpreter sees that the block's triangle need not be computed, which has as many elements as the axis squared.
+static bool is_made(const struct graph *g, const struct node *n, int i)
+{
+  const enum op op = g->nodes[g->tensors[n->in[i]].node].op;
+  bool scans = false;
+  for (int k = 0; op == OP_IOTA && n->sub && k < n->sub->nnodes && !scans; k++) scans = graph_scan(g, n, &n->sub->nodes[k]).triangle;
+  return scans || op == OP_CONST;
+}
+
 static int one_node(struct arena *mem, const struct reference64 *r, const struct node *n, const struct reference64_part *part, struct graph **out,
                     struct err *e)
 {
@@ -59,8 +69,8 @@ static int one_node(struct arena *mem, const struct reference64 *r, const struct
     struct tensor operand = g->tensors[n->in[i]];
     int k = along(r, n, n->in[i], part->dim);
     if (k >= 0) operand.shape.d[k] = part->rows;
-    if (from->op == OP_CONST)
-      s = graph_add(o, OP_CONST, 0, NULL, &from->a, NOWHERE, &in[i], e);
+    if (is_made(g, n, i))
+      s = graph_add(o, from->op, 0, NULL, &from->a, NOWHERE, &in[i], e);
     else
       s = graph_input_as(o, NULL, operand.dtype, &operand, NOWHERE, &in[i], e);
   }
@@ -103,7 +113,7 @@ static int interpret(struct reference64 *r, const struct node *n, const struct r
   const bool orders = !s && eval_orders_count(g);
   for (int i = 0; i < n->nin; i++) {
     int t = n->in[i];
-    if (r->g->nodes[r->g->tensors[t].node].op == OP_CONST) continue;
+    if (is_made(r->g, n, i)) continue;
     in[nin++] = r->value[t] + part->from * row_size(r, t, along(r, n, t, part->dim));
   }
   const enum domain d = orders && r->from->nudge == NUDGE_DOWN ? DOM_RISING : n->sub && r->from->rounds ? DOM_ROUNDED : DOM_F64;

@@ -13,6 +13,10 @@
 
 #include <math.h>
 
+// fmin and fmax are calls of a library, because they heed NaN. No term of a cost is NaN.
+static double smaller(double a, double b) { return a < b ? a : b; }
+static double larger(double a, double b) { return a > b ? a : b; }
+
 static const double START = 0.5e-6;
 static const double LATENCY = 0.75e-6, L2_LATENCY = 0.3e-6; // of a load
 static const double UNEVEN = 1.35;                          // a single multiprocessor may draw this many times its share of L2 bandwidth
@@ -112,10 +116,10 @@ static double product_seconds(const struct target *t, bool computed, double rows
   for (int turn = 0; turn < 2; turn++) {
     double a = turn ? cols : rows, b = turn ? rows : cols;
     double mma = 2 * pad(a, 16) * pad(b, 8) * k / by_warps, fragments = k * (3 * pad(a, 16) + (a > 16 ? 3 : 2) * pad(b, 8)) / shared;
-    least = fmin(least, fmax(mma, fragments));
+    least = smaller(least, larger(mma, fragments));
     if (!warpgroups || a < 64) continue;
     double wgmma = 2 * pad(a, 64) * pad(b, 8) * k / (rate * WGMMA), tiles = 2 * k * (pad(a, 64) + pad(b, 8)) / shared;
-    least = fmin(least, fmax(wgmma, tiles));
+    least = smaller(least, larger(wgmma, tiles));
   }
   return least;
 }
@@ -124,7 +128,7 @@ static struct search_term product_term(const struct model *m, const struct work 
 {
   double k = pad((double)size_of(z, w->over), 16), batch = (double)size_of(z, w->batch), turns = turns_of(w, z);
   double rows = (double)size_of(z, w->rows), cols = (double)size_of(z, w->cols);
-  double area = fmin(pad(rows, 16) * pad(cols, 8), pad(rows, 8) * pad(cols, 16));
+  double area = smaller(pad(rows, 16) * pad(cols, 8), pad(rows, 8) * pad(cols, 16));
   double all = turns * (double)z->blocks * batch * product_seconds(m->t, w->computed, rows, cols, k);
   return (struct search_term){.compute = all,
                               .once = w->looped ? 0 : all,
@@ -164,8 +168,8 @@ static double stages_of(const struct model *m, const struct search_term *sum, co
 {
   if (!may_fit(m, sum)) return 0;
   if (sum->ring <= 0) return 1;
-  double want = fmin((double)z->iterations, STAGES), room = floor(((double)m->t->scratch - sum->tile) / sum->ring);
-  return room < fmin(want, 2) ? 0 : fmin(want, room);
+  double want = smaller((double)z->iterations, STAGES), room = floor(((double)m->t->scratch - sum->tile) / sum->ring);
+  return room < smaller(want, 2) ? 0 : smaller(want, room);
 }
 
 // Number of resident blocks of a multiprocessor.
@@ -173,7 +177,7 @@ static double held(const struct model *m, const struct search_term *sum, double 
 {
   double shared = (double)m->t->shared_processor / (sum->tile + stages * sum->ring + BLOCK_SHARED);
   double registers = 4 * (double)m->t->registers / (1.3 * sum->registers + BLOCK_OVERHEAD);
-  return fmax(1, fmin(BLOCKS, floor(fmin(shared, registers))));
+  return larger(1, smaller(BLOCKS, floor(smaller(shared, registers))));
 }
 
 // Seconds for one byte, limited by a rate and by a latency. The squares cannot overflow, so the slower hypot() is not needed.
@@ -186,24 +190,24 @@ static double seconds_in(const struct model *m, const struct search_term *sum, c
   double stages = stages_of(m, sum, z), blocks = (double)z->blocks * parts, cores = t->cores;
   if (stages <= 0) return INFINITY;
   double hold = held(m, sum, stages), most = ceil(blocks / cores), each = sum->again / blocks;
-  double flight = fmin(blocks, cores * hold) * each * fmin(1, stages * parts / (double)z->iterations) + 1;
+  double flight = smaller(blocks, cores * hold) * each * smaller(1, stages * parts / (double)z->iterations) + 1;
   double memory = sum->unique * bound_by(1 / t->bandwidth, LATENCY / flight);
   double share = UNEVEN * t->cache_bandwidth / cores;
-  double cache = fmax(sum->again * bound_by(1 / t->cache_bandwidth, L2_LATENCY / flight), most * each / share);
+  double cache = larger(sum->again * bound_by(1 / t->cache_bandwidth, L2_LATENCY / flight), most * each / share);
   double product = sum->compute / blocks * most, vector = sum->streams / blocks * most;
-  double work = fmax(product, vector) + 0.5 * fmin(product, vector);
+  double work = larger(product, vector) + 0.5 * smaller(product, vector);
   double turns = ceil(blocks / (cores * hold)), wait = (sum->steps / parts + (sum->compute > 0 ? PART * sum->parts : 0)) * turns;
-  double moved = fmax(memory, cache), longest = fmax(moved, fmax(work, wait)), beside = fmax(1, fmin(hold, blocks / cores));
-  double over = sqrt(fmax(1, sum->registers / BLOCK_REGISTERS)); // schemes retile rows of products, and read long rows again
-  double show = fmax(OVERLAP, ALONE / (beside * stages)), alone = fmax(0, fmax(OVERLAP, ALONE / beside) - show) * sum->once / blocks * most;
-  double others = COMPUTED * sum->passed * turns + NEXT * fmin(turns - 1, MANY_TURNS);
+  double moved = larger(memory, cache), longest = larger(moved, larger(work, wait)), beside = larger(1, smaller(hold, blocks / cores));
+  double over = sqrt(larger(1, sum->registers / BLOCK_REGISTERS)); // schemes retile rows of products, and read long rows again
+  double show = larger(OVERLAP, ALONE / (beside * stages)), alone = larger(0, larger(OVERLAP, ALONE / beside) - show) * sum->once / blocks * most;
+  double others = COMPUTED * sum->passed * turns + NEXT * smaller(turns - 1, MANY_TURNS);
   return t->launch + START + over * longest + show * (moved + work + wait - longest) + alone + others;
 }
 
 static double kernel_seconds(const struct model *m, const struct search_term *sum, const struct sizes *z)
 {
-  const double whole = seconds_in(m, sum, z, 1), parts = floor(fmin(m->t->cores / (double)z->blocks, (double)z->iterations / 2));
-  return parts < 2 || sum->compute <= 0 || sum->ring <= 0 ? whole : fmin(whole, SHARED_LOOP + seconds_in(m, sum, z, parts));
+  const double whole = seconds_in(m, sum, z, 1), parts = floor(smaller(m->t->cores / (double)z->blocks, (double)z->iterations / 2));
+  return parts < 2 || sum->compute <= 0 || sum->ring <= 0 ? whole : smaller(whole, SHARED_LOOP + seconds_in(m, sum, z, parts));
 }
 
 // A product by the vendor's library, or an operator as a separate kernel.
@@ -221,7 +225,7 @@ static double library_seconds(const struct target *t, const struct graph *p, con
     work = cost_gpu.operate(t, (double)MAX(shape_size(&out->shape), shape_size(&p->tensors[n->in[0]].shape)), op_rows[n->op].cost);
   }
   double memory = bound_by(bytes / t->bandwidth, LATENCY);
-  return fmax(work, memory) + OVERLAP * fmin(work, memory) + t->launch + START + again;
+  return larger(work, memory) + OVERLAP * smaller(work, memory) + t->launch + START + again;
 }
 
 static double seconds_of(const struct target *t, double elements, double ops)

@@ -172,26 +172,32 @@ static bool least_is(const struct ground *g, const struct works *w, sizes_allowe
   return allowed && allowed(g->m, &sum);
 }
 
-double sizes_cost(const struct ground *g, struct point *p, const struct works *w)
+// small: whether the smallest tiles fit, -1 where nobody asked yet; it is the same at every point.
+static double cost_at(const struct ground *g, struct point *p, const struct works *w, int *small)
 {
   struct search_term sum = {0};
   for (int i = 0; i < w->n; i++) cost_add(&sum, price(g, p, w->id[i]));
   const struct cost_rules *r = cost_rules(g->m->t);
-  if (r->spills && !r->fits(g->m, &sum) && least_is(g, w, r->fits)) return INFINITY;
+  if (r->spills && !r->fits(g->m, &sum)) {
+    if (*small < 0) *small = least_is(g, w, r->fits);
+    if (*small) return INFINITY;
+  }
   return p->bias * cost_seconds(g->m, &sum, &p->paid);
 }
+
+double sizes_cost(const struct ground *g, struct point *p, const struct works *w) { return cost_at(g, p, w, &(int){-1}); }
 
 struct sizes_choice {
   struct ground *g;
   const struct works *w;
   struct sized *out;
-  int n, most;
+  int n, most, small;
   uint64_t *too_large;
 };
 
 static void evaluate(struct sizes_choice *c, struct point *p)
 {
-  double cost = sizes_cost(c->g, p, c->w);
+  double cost = cost_at(c->g, p, c->w, &c->small);
   if (!isfinite(cost)) ++*c->too_large;
   if (!isfinite(cost) || (c->n == c->most && cost >= c->out[c->n - 1].cost)) return;
   for (int i = 0; i < c->n; i++)
@@ -220,9 +226,9 @@ static void refine(struct sizes_choice *c)
 
 int sizes_choose(struct ground *g, const struct works *w, struct sized *out, int most, uint64_t *too_large)
 {
-  struct sizes_choice c = {g, w, out, .most = most, .too_large = too_large};
   const struct cost_rules *r = cost_rules(g->m->t);
-  if (!least_is(g, w, r->fits) && !least_is(g, w, r->spills)) return ++*too_large, 0;
+  struct sizes_choice c = {g, w, out, .most = most, .small = least_is(g, w, r->fits), .too_large = too_large};
+  if (!c.small && !least_is(g, w, r->spills)) return ++*too_large, 0;
   for (int i = 0; i < g->nlattice; i++) evaluate(&c, g->lattice[i]);
   refine(&c);
   return c.n;

@@ -27,7 +27,7 @@ if [ -z "${MICA_SANITIZED:-}" ] && env -u LD_LIBRARY_PATH HOME="$work" "$MICA" d
     mkdir -p "$work/$folder"
     cc -shared -o "$work/$folder/libcuda.so.1" -x c /dev/null || complain "cc"
     expect 0 "^ok +driver +$work/$folder/libcuda.so.1 \\($what" env -u LD_LIBRARY_PATH HOME="$work" "$@" doctor
-    expect 0 'missing  GPUs +the driver has no cu' env -u LD_LIBRARY_PATH HOME="$work" "$@" doctor
+    grep -Eq 'missing  GPUs +the driver has no cu' "$work/out" || complain "no GPUs are missing: $folder"
     rm "$work/$folder/libcuda.so.1"
   }
   found toolkit/lib64 "the toolkit that CUDA_HOME" CUDA_HOME="$work/toolkit" "$MICA"

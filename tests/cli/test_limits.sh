@@ -12,7 +12,7 @@ program a() {
   return exp(matmul(X, W))
 }
 END
-optimize=("$MICA" optimize "$work/a.mica" --target cpu --dtype f32 --time 30 --measure 1 --no-db --out "$work/result")
+optimize=("$MICA" optimize "$work/a.mica" --target cpu --dtype f32 --time 30 --measure 1 --max-block-ops 1 --no-db --out "$work/result")
 
 # PATTERN LIMITS...: the status is 3, and so is the hint; or all went well
 limited() {
@@ -47,7 +47,7 @@ if unshare -rm true 2>/dev/null; then
   expect 3 'hint: the disk is full' unshare -rm sh -c 'mount -t tmpfs -o size=16k none "$1" && shift && "$@" --out "$0/result"; s=$?; ls -A "$0"; exit $s' \
     "$work/disk" "$work/disk" "${optimize[@]}"
   ! grep -q result "$work/out" || complain "a full disk has half a result"
-  expect 0 'warning: no database is used: .*Read-only file system' unshare -rm sh -c 'mount -t tmpfs -o ro none "$1" && unset MICA_DB && HOME=$1 XDG_CACHE_HOME= exec "$2" optimize "$3" --time 30' \
+  expect 0 'warning: no database is used: .*Read-only file system' unshare -rm sh -c 'mount -t tmpfs -o ro none "$1" && unset MICA_DB && HOME=$1 XDG_CACHE_HOME= exec "$2" optimize "$3" --time 30 --measure 1 --max-block-ops 1' \
     sh "$work/home" "$MICA" "$work/a.mica"
 fi
 finish

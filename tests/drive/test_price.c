@@ -100,7 +100,7 @@ static void the_best_of_many_is_offered(void **state)
 static void operands_are_searched_alone(void **state)
 {
   (void)state;
-  static const char text[] = "program keys {\n Q: f16[8, 64, 128]\n K: f16[8, 512, 128]\n V: f16[8, 512, 128]\n w: f16[128]\n"
+  static const char text[] = "program keys {\n Q: f16[8, 16, 64]\n K: f16[8, 128, 64]\n V: f16[8, 128, 64]\n w: f16[64]\n"
                              " return matmul(softmax(matmul(Q, transpose(rms_norm(K, w, eps=1e-6))), dim=2), V)\n}\n";
   struct arena mem = {0};
   struct job j;

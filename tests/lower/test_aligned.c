@@ -23,7 +23,7 @@ static void choices(void **state)
 {
   (void)state;
   const struct target gpu = h200();
-  assert_true(run_choices("aligned", &gpu, 8 * thinned(4), NULL, NULL) > 0);
+  assert_true(run_choices("aligned", &gpu, 8 * quick_step(2) * thinned(2), NULL, NULL) > 0);
 }
 
 static double cost(struct arena *mem, const char *text)

@@ -76,7 +76,7 @@ static int run_all(struct arena *mem, const char *name, const struct graph *g, i
   struct choice *pick = NEWS(mem, struct choice, p.nunits + 1);
   for (int u = 0; u < p.nunits; u++) pick[u] = p.unit[u].choice[0];
   const struct lower_unit *last = &p.unit[p.nunits - 1];
-  for (int c = 0; c < last->nchoices; c += 7 * quick_step(4)) {
+  for (int c = 0; c < last->nchoices; c += 7 * quick_step(8)) {
     struct device_program d;
     pick[p.nunits - 1] = last->choice[c];
     must(lower_make(mem, &p, pick, &d, &e), name, &e);

@@ -38,7 +38,7 @@ static int usage(const char *what)
 
 static bool read_options(int argc, char **argv, struct options *o)
 {
-  *o = (struct options){.pairs = QUICK / MAX(thinned(10), quick_step(2)), .seed = 1, .kind = -1, .threads = 1};
+  *o = (struct options){.pairs = QUICK / MAX(thinned(10), quick_step(3)), .seed = 1, .kind = -1, .threads = 1};
   for (int i = 1; i < argc; i++) {
     const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
     if (!strcmp(name, "--verbose")) {
