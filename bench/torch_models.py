@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models by eager mode, Inductor and Mica: four in plain torch (examples/python/torch_models.py), and, if they are named, whole ones of Hugging
 Face's transformers (bench/whole_models.py). On a GPU all peers run in one process. On a CPU each peer has a separate process, which
-sleeps while others are timed. So spinning threads of one peer do not slow down another.
+is stopped while others are timed. So spinning threads of one peer do not slow down another.
 
     python bench/torch_models.py [--time SECONDS] [--only NAMES] [--how calls,captured,reduce-overhead] [--dtype bfloat16] > bench/torch_models.csv
     python bench/torch_models.py --only whole,llama --how captured --dtype bfloat16 --peers inductor,reduce,autotune > bench/torch_models_h200.csv
@@ -17,12 +17,14 @@ node is taken, Mica and Inductor run the same code, and their ratio is noise.
 With $MICA_GPU_LOCK several of these commands share a GPU: they time one after the other, but compile side by side, which makes first calls longer.
 """
 import argparse
+import atexit
 import copy
 import csv
 import logging
 import multiprocessing
 import os
 import platform
+import signal
 import statistics
 import sys
 import tempfile
@@ -184,12 +186,13 @@ class Processes:
     """Like Runs, on a CPU, with a process for each way. Processes are forked, because importing torch is slow. This process computes nothing."""
 
     def __init__(self, name, how):
-        self.name, self.how, self.pipes = name, how, {}
+        self.name, self.how, self.pipes, self.processes = name, how, {}, {}
         self.errors, self.first, self.failed, self.told = {}, {}, {}, {}
 
     def add_way(self, way, given):
         ours, theirs = multiprocessing.Pipe()
-        multiprocessing.get_context("fork").Process(target=serve, args=(theirs, self.name, way, self.how, given)).start()
+        process = multiprocessing.get_context("fork").Process(target=serve, args=(theirs, self.name, way, self.how, given))
+        process.start()
         theirs.close()
         try:
             errors, first, failed, told = ours.recv()
@@ -201,12 +204,18 @@ class Processes:
         if failed:
             ours.send(0)
         else:
-            self.pipes[way] = ours
+            self.pipes[way], self.processes[way] = ours, process
+            atexit.register(lambda: process.is_alive() and process.kill())  # also if this process fails while that one is stopped
+            os.kill(process.pid, signal.SIGSTOP)
 
     def time_of(self, way, n):
+        """Only this process runs: threads of a peer may spin long after a call."""
         time.sleep(REST)
+        os.kill(self.processes[way].pid, signal.SIGCONT)
         self.pipes[way].send(n)
-        return self.pipes[way].recv()
+        us = self.pipes[way].recv()
+        os.kill(self.processes[way].pid, signal.SIGSTOP)
+        return us
 
     def timed(self, rounds):
         n = max(1, min(20, int(ROUND / max(self.time_of(way, 1) for way in self.pipes))))
@@ -217,7 +226,8 @@ class Processes:
         return times
 
     def close(self):
-        for pipe in self.pipes.values():
+        for way, pipe in self.pipes.items():
+            os.kill(self.processes[way].pid, signal.SIGCONT)
             pipe.send(0)
 
 
