@@ -127,7 +127,7 @@ static bool leaves(const struct kern *k, const struct kern_value *v, const enum 
   if (!(v->folded & k->loops)) return true;
   if (v->kind == KERN_MAX || kern_has(v, KERN_KEEPS)) return c[v->in[0]] == LOW;
   if (v->kind == KERN_PRODUCT && c[v->in[1]] == ZERO) return true;
-  return v->kind != KERN_PROD && c[v->in[0]] == ZERO;
+  return v->kind != KERN_PROD && !kern_tops(v) && c[v->in[0]] == ZERO; // a 0 changes a product, and may be among the largest
 }
 
 // Makes v the root. There may be one previous root, if v masks it once more and nothing else reads it.

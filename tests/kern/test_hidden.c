@@ -73,6 +73,13 @@ static const struct {
     {"  v5 = less_equal v4 v2\n  v6 = mask v0 v5\n  v7 = product{a2}{} v6 v1\n  v8 = sum{a3} v7\n  v9 = less_equal v3 v4\n"
      "  v10 = mask v1 v9\n  v11 = product{a2}{} v0 v10\n  v12 = sum{a3} v11\n  v13 = add v8 v12\n",
      13, 0}, // each mask is of one of two products
+    {"  v5 = less_equal v4 v2\n  v6 = mask v0 v5\n  v7 = product{a2}{} v6 v1\n  v8 = sum{a3} v7\n  v9 = max{a2,a3} v6\n  v10 = add v8 v9\n", 10,
+     0}, // a maximum is at least 0
+    {"  v5 = less_equal v4 v2\n  v6 = mask v0 v5\n  v7 = product{a2}{} v6 v1\n  v8 = sum{a3} v7\n  v9 = prod{a2,a3} v6\n  v10 = add v8 v9\n", 10,
+     0}, // a product of elements is 0
+    {"  v5 = less_equal v4 v2\n  v6 = mask v0 v5\n  v7 = product{a2}{} v6 v1\n  v8 = sum{a3} v7\n"
+     "  v9 = top i32 i5[32] + 0 + a2*1 + a3*8 + at0*0 < 1{a2,a3} v6\n  save v9 f32 t6[32] + 0 + a0*1 + a4*8 + at0*0 < 1\n",
+     8, 0}, // a 0 may be the largest
 };
 
 static void masks_of_results_and_operands(void **state)
