@@ -12,7 +12,7 @@ static uint32_t letter(const struct mma_plan *p) { return p->n->ragged.all ? 1u 
 
 bool mma_ragged(const struct mma_plan *p, int cols) { return cols >= 0 && p->n->ragged.all && p->cols[cols].has == letter(p); }
 
-bool mma_ragged_rows(const struct mma_plan *p) { return p->n->ragged.all && p->row_letters & letter(p); }
+bool mma_ragged_rows(const struct mma_plan *p) { return p->n->ragged.all && p->row_letters == letter(p); }
 
 int64_t mma_ragged_last(const struct mma_plan *p)
 {
@@ -38,8 +38,14 @@ static bool columns_alone(const struct mma_plan *p)
   return true;
 }
 
-// Rows of a computed operand are letters of the loop.
-static bool rows_alone(const struct mma_plan *p) { return !(p->row_letters & letters(p)) || p->row_letters == letter(p); }
+// Whether a computed operand loads nothing beyond the last row. Its tile has all rows, but other tensors have not.
+static bool rows_fit(const struct mma_plan *p, const struct mma_side *s)
+{
+  bool fit = true;
+  for (int v = 0; v < p->k.nvalues && !mma_ragged_rows(s->plan); v++)
+    fit &= !s->member[v] || !mma_loads(p, v) || p->k.v[v].at.index || p->tile_of[v] >= 0 || !(mma_has(p, v) & s->plan->row_letters & letters(p));
+  return fit;
+}
 
 static bool tile_alone(const struct mma_plan *p, const struct lower_space *l)
 {
@@ -52,7 +58,7 @@ bool mma_ragged_fits(struct mma_plan *p)
   if (!letters(p)) return true;
   if ((p->row_letters | p->batch_letters) & letters(p)) return mma_refuse(p, "the last iteration has fewer rows");
   bool alone = columns_alone(p);
-  for (int i = 0; i < p->nsides; i++) alone &= columns_alone(p->side[i].plan) && rows_alone(p->side[i].plan);
+  for (int i = 0; i < p->nsides; i++) alone &= columns_alone(p->side[i].plan) && rows_fit(p, &p->side[i]);
   for (int i = 0; i < p->ntiles; i++) alone &= tile_alone(p, &p->tile[i].out) && tile_alone(p, &p->tile[i].in);
   if (!alone) return mma_refuse(p, "columns of which the last iteration has fewer stand beside others");
   for (int i = 0; i < p->nproducts && !p->wg; i++)
