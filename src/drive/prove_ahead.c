@@ -17,12 +17,12 @@ struct proof_ahead {
   const char *why;
   int status;
   struct err err;
-  struct beside *beside; // the thread of the proof; NULL: none
+  struct proof_thread *thread; // runs the proof during a race; NULL: the proof runs elsewhere
 };
-struct beside {
+struct proof_thread {
   struct job *j;
   struct proof_ahead *of;
-  pthread_t thread;
+  pthread_t id;
   struct guard *guard; // guard of the waiting thread
   struct trace_place place;
   bool running, good; // good: no allocation failed
@@ -48,28 +48,28 @@ static void prove(struct job *j, struct proof_ahead *a, enum stop until)
 
 // ---- during a race ----
 
-static void run_beside(void *arg)
+static void prove_in_thread(void *arg)
 {
-  struct beside *b = arg;
+  struct proof_thread *t = arg;
   struct span s;
   span_begin(&s, "stage", "proof during the race");
-  prove(b->j, b->of, STOP_PROOF);
+  prove(t->j, t->of, STOP_PROOF);
   span_end(&s);
 }
 
 static void *work(void *arg)
 {
-  struct beside *b = arg;
+  struct proof_thread *t = arg;
   struct span s;
-  trace_share(&s, &b->place);
-  b->good = guard_run(b->guard, run_beside, b, &b->lack);
+  trace_share(&s, &t->place);
+  t->good = guard_run(t->guard, prove_in_thread, t, &t->lack);
   return trace_share_end(&s), NULL;
 }
 
-static void wait_for(struct beside *b)
+static void wait_for(struct proof_thread *t)
 {
-  if (b->running) pthread_join(b->thread, NULL);
-  b->running = false;
+  if (t->running) pthread_join(t->id, NULL);
+  t->running = false;
 }
 
 static void discard(void *p) { wait_for(p), mem_free(p); }
@@ -87,18 +87,18 @@ void proof_begin(struct job *j, struct contest *c)
     proof_drop(c);
     return;
   }
-  struct beside *b = a->beside = mem_handle(sizeof *b, &kind);
-  *b = (struct beside){.j = j, .of = a, .guard = guard_here(), .place = trace_here(), .good = true};
-  b->running = pool_thread(&b->thread, work, b) == 0;
-  if (!b->running) proof_drop(c);
+  struct proof_thread *t = a->thread = mem_handle(sizeof *t, &kind);
+  *t = (struct proof_thread){.j = j, .of = a, .guard = guard_here(), .place = trace_here(), .good = true};
+  t->running = pool_thread(&t->id, work, t) == 0;
+  if (!t->running) proof_drop(c);
 }
 
-// The proof of a contest that has ended.
-static struct proof_ahead *ended(const struct contest *c)
+// Waits for the thread of the contest's proof, if there is one.
+static struct proof_ahead *finished(const struct contest *c)
 {
-  struct beside *b = c->ahead ? c->ahead->beside : NULL;
-  if (b) wait_for(b);
-  if (b && !b->good) mem_short(&b->lack);
+  struct proof_thread *t = c->ahead ? c->ahead->thread : NULL;
+  if (t) wait_for(t);
+  if (t && !t->good) mem_short(&t->lack);
   return c->ahead;
 }
 
@@ -151,7 +151,7 @@ void prove_leaders(struct job *j, const bool *done)
   span_end(&s);
 }
 
-bool proof_known(const struct contest *c) { return ended(c) && c->ahead->err.id != ERR_STOPPED; }
+bool proof_known(const struct contest *c) { return finished(c) && c->ahead->err.id != ERR_STOPPED; }
 
 static bool is_of(const struct proof_ahead *a, const struct lowered *d)
 {
@@ -174,7 +174,7 @@ void proof_drop(struct contest *c)
 {
   struct proof_ahead *a = c->ahead;
   if (!a) return;
-  if (a->beside) discard(a->beside);
+  if (a->thread) discard(a->thread);
   arena_close(&a->mem);
   c->ahead = NULL;
 }
