@@ -17,7 +17,7 @@
 //   kern_axes.c     joins axes                         kern_tail.c     appends a tail to its kernel
 //   rule.def, kern_rule.c   the table of rules and its driver; rule_*.c the rules
 //   kern_hidden.c   finds masked loop iterations      kern_bound.c    upper bounds of magnitudes
-//   kern_condition.c  conditions on indices as inequalities
+//   kern_condition.c  conditions on indices as linear inequalities
 //   kern_check.c    checks that a kernel is well formed
 //   kern_print.c    kernel -> text                     kern_parse.c    text -> kernel
 #ifndef MICA_KERN_KERN_H
@@ -153,16 +153,12 @@ bool kern_is_element(const struct kern *k, int v); // whether v is computed elem
 // Upper bound of the magnitude of finite elements of v, ignoring rounding of sums; INFINITY: no bound is known.
 double kern_bound(const struct kern *k, int v);
 
-// ---- kern_condition.c ----
+// ---- kern_hidden.c, kern_condition.c ----
 enum { KERN_BOUNDS = 8 };
 struct kern_sum { // constant + sum over axes a of stride[a] * a + by * the value of a load
   int64_t constant, stride[KERN_AXES], by;
   int load; // a loop-invariant load, if `by` is not 0
 };
-void kern_sum_add(struct kern_sum *to, int64_t by, const struct kern_sum *x); // to += by * x
-bool kern_is_fixed_load(const struct kern *k, int v);                         // a load that does not change with the loop, and no index
-
-// ---- kern_hidden.c ----
 struct kern_keep { // x where the condition is 1, `scalar` where it is 0
   int x, condition;
   double scalar;
@@ -177,11 +173,13 @@ struct kern_hidden { // root: a masked score. It is `shown` if all of bound[] ar
   axis_set axes; // axes of all conditions
   struct kern_sum bound[KERN_BOUNDS];
 };
-// Adds all bounds of the condition, or none if it is not a conjunction of bounds.
-bool kern_add_bounds(const struct kern *k, int condition, struct kern_hidden *h);
 // Whether results do not depend on iterations in which a bound is negative for all elements of a block, and what the bounds are. The loops have exactly
 // one masked score, or else masked results or operands.
 bool kern_hides(const struct kern *k, struct kern_hidden *h);
+// Adds all bounds of the condition, or none if it is not a conjunction of bounds.
+bool kern_add_bounds(const struct kern *k, int condition, struct kern_hidden *h);
+void kern_sum_add(struct kern_sum *to, int64_t by, const struct kern_sum *x); // to += by * x
+bool kern_is_fixed_load(const struct kern *k, int v);                         // a load that does not change with the loop, and no index
 
 // ---- kern_tail.c ----
 // Appends the values of a tail to k. The tail's axes must be numbered after those of k. head: the normal form of k. False: axes do not match.

@@ -9,6 +9,17 @@
 
 #include <cmocka.h>
 
+// Fails unless the kernel's text has so many inequalities.
+static void expect(struct arena *mem, int bounds, const char *text)
+{
+  struct err e = {0};
+  struct kern k;
+  struct kern_hidden h;
+  if (kern_parse(mem, text, &k, &e) != OK) fail_msg("%s\n%s", e.text, text);
+  const int found = kern_hides(&k, &h) ? h.nbounds : 0;
+  if (found != bounds) fail_msg("%d inequalities, not %d, of\n%s", found, bounds, text);
+}
+
 // Rows a0 of the block a3, keys a1 of iteration a2. The condition is %s, of keys v1 and rows v2.
 static const char scores[] = "kern {\n  letters a0=4 a1=8\n  grid a3=3\n  loops a2=2\n"
                              "  v0 = load f32 t0[192] + 0 + a0*16 + a1*1 + a2*8 + a3*64\n"
@@ -87,13 +98,7 @@ static void masks_of_results_and_operands(void **state)
   (void)state;
   for (size_t i = 0; i < COUNT(masked); i++) {
     struct arena mem = {0};
-    struct err e = {0};
-    struct kern k;
-    struct kern_hidden h;
-    const char *text = arena_printf(&mem, products, masked[i].values, masked[i].saved);
-    if (kern_parse(&mem, text, &k, &e) != OK) fail_msg("%s\n%s", e.text, text);
-    int bounds = kern_hides(&k, &h) ? h.nbounds : 0;
-    if (bounds != masked[i].bounds) fail_msg("%d inequalities, not %d, of\n%s", bounds, masked[i].bounds, text);
+    expect(&mem, masked[i].bounds, arena_printf(&mem, products, masked[i].values, masked[i].saved));
     arena_close(&mem);
   }
 }
@@ -103,13 +108,7 @@ static void conditions(void **state)
   (void)state;
   for (size_t i = 0; i < COUNT(rows); i++) {
     struct arena mem = {0};
-    struct err e = {0};
-    struct kern k;
-    struct kern_hidden h;
-    const char *text = arena_printf(&mem, scores, rows[i].condition, rows[i].reader, rows[i].saved);
-    if (kern_parse(&mem, text, &k, &e) != OK) fail_msg("%s\n%s", e.text, text);
-    int bounds = kern_hides(&k, &h) ? h.nbounds : 0;
-    if (bounds != rows[i].bounds) fail_msg("%d inequalities, not %d, of\n%s", bounds, rows[i].bounds, text);
+    expect(&mem, rows[i].bounds, arena_printf(&mem, scores, rows[i].condition, rows[i].reader, rows[i].saved));
     arena_close(&mem);
   }
 }
