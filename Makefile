@@ -83,7 +83,7 @@ gpu_race:
 tsan: setup
 	@$(BUILD) build-tsan -DCMAKE_BUILD_TYPE=Debug -DMICA_SANITIZE=thread
 	cd build-tsan && $(CTEST) -L '^(search|verify|rt|target|gpu|mega)$$'
-	cd build-tsan && $(CTEST) -R '^(drive_test_(threads|pipe|race_gpu|race_joined|split|stop_gpu)|api_test_(module|module_gpu)|report_test_html)$$'
+	cd build-tsan && $(CTEST) -R '^(drive_test_(threads|pipe|plans_gpu|prove_ahead|race_gpu|race_joined|split|stop_gpu)|api_test_(module|module_gpu)|report_test_html)$$'
 
 # Generated pairs of programs against the verifier: make attack N=25000 SEED=1 JOBS=2 (tests/verify/pairs.h).
 attack:

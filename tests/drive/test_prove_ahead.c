@@ -8,7 +8,7 @@ static const char two[] = "program two() {\n X: f16[16, 64]\n W: f16[64, 32]\n r
 static const char large[] = "program large() {\n X: f32[65536, 16384]\n return relu(X)\n}\n"; // its results take too long to check
 enum { PARTS = 2, MOST = 64, ALL = 600, HURRY = 590 };                                        // the last two are seconds
 
-static double jump; // seconds that the clock is ahead
+static _Atomic double jump; // seconds that the clock is ahead; read by the thread of the clock
 double turn_waited(void) { return -jump; }
 double turn_clock(void) { return now_seconds() + jump; }
 void turn_work_begin(void) {}
@@ -65,7 +65,8 @@ static double until_all_are_measured(const struct device_program *d)
 
 static json_t *optimize_in_time(struct arena *mem)
 {
-  jump = 0, told.n = told.together = told.parts = 0, told.refused = false, told.start = now_seconds();
+  jump = 0;
+  told.n = told.together = told.parts = 0, told.refused = false, told.start = now_seconds();
   most_time = ALL;
   return optimize(mem, two, 0, until_all_are_measured, 1e-3);
 }
@@ -131,7 +132,8 @@ static void nothing_is_proved_without_time(void **state)
   struct err e = {0};
   json_t *r = NULL;
   bool recalled;
-  jump = 0, told.n = 0, told.work = 1e8 * ALL;
+  jump = 0;
+  told.n = 0, told.work = 1e8 * ALL;
   o.target = "sm_90a", o.remember = false, o.threads = 2, o.time = 10;
   const int status = pipe_optimize(&mem, graph_of(&mem, large), &o, &r, &recalled, &e);
   char *text = r ? json_dumps(r, 0) : NULL;
